@@ -1,0 +1,1 @@
+"""onnx_lab: export PyTorch models to ONNX, and look at every step."""

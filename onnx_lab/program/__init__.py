@@ -1,0 +1,1 @@
+"""The language between front ends and lowerer: plain data, without torch and without onnx."""
