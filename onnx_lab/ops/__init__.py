@@ -1,0 +1,29 @@
+"""Lowerings, one family a file; importing this package registers them all."""
+
+import importlib
+
+FAMILIES = (
+    "activation",
+    "attention",
+    "control_flow",
+    "convolution",
+    "creation",
+    "elementwise",
+    "indexing",
+    "linalg",
+    "normalization",
+    "pooling",
+    "quantize",
+    "recurrent",
+    "reduction",
+    "resize",
+    "shape",
+    "symint",
+    "vision",
+)
+
+
+def load() -> None:
+    """Import every family; harmless when repeated."""
+    for family in FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")
