@@ -1,0 +1,1 @@
+"""Small, named passes over the ONNX graph; each keeps provenance."""
