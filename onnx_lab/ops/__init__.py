@@ -17,6 +17,7 @@ FAMILIES = (
     "recurrent",
     "reduction",
     "resize",
+    "scattering",
     "shape",
     "symint",
     "vision",
