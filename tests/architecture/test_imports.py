@@ -1,0 +1,123 @@
+"""The import arrows of the architecture, walked in the source."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "onnx_lab"
+
+# package -> what it may import besides itself and the standard library.
+ALLOWED: dict[str, set[str]] = {
+    "errors": {"onnx_lab.program"},
+    "opsets": {"onnx_lab.errors"},
+    "program": {"onnx_lab.errors"},
+    "capture": {"onnx_lab.program", "onnx_lab.errors", "torch", "sympy"},
+    "lower": {"onnx_lab.program", "onnx_lab.errors", "onnx", "onnx_ir", "numpy"},
+    "ops": {"onnx_lab.lower.registry", "onnx_lab.lower.context", "onnx_lab.program", "onnx_ir", "numpy"},
+    "passes": {"onnx_lab.errors", "onnx_ir"},
+    "saving": {"onnx_lab.errors", "onnx_ir", "onnx", "numpy"},
+    "verify": {
+        "onnx_lab.program", "onnx_lab.errors", "onnx_lab.saving", "onnx_ir", "onnx", "onnxruntime", "torch",
+        "numpy", "pandas",
+    },
+    "view": {"onnx_lab.program", "onnx_lab.errors", "onnx_ir", "pandas", "numpy"},
+    "notebook": {
+        "onnx_lab", "onnx_lab.api", "onnx_lab.result", "onnx_lab.view", "onnx_lab.errors", "onnx_lab.opsets",
+        "onnx_lab.operators", "IPython", "ipywidgets", "anywidget", "traitlets", "torch", "pandas",
+    },
+}  # fmt: skip
+# What the road itself may not reach for, whatever the package.
+FORBIDDEN = {"torch.onnx", "onnxscript"}
+# One file each may do a little more, with its reason.
+EXTRA = {
+    "lower/decompose.py": {"onnx_lab.capture.recorder", "onnx_lab.capture.functionalize", "torch"},  # one call, traced
+    "ops/scattering.py": {"onnx_lab.ops.indexing"},  # writes use the plan of reads
+}
+TOP = {"__init__", "api", "result", "operators"}
+
+
+def files() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name} imports relatively"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, roots: set[str]) -> bool:
+    return any(name == root or name.startswith(root + ".") for root in roots)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    relative = str(path.relative_to(ROOT))
+    package = relative.split("/")[0].removesuffix(".py")
+    for name in imported(path):
+        assert not within(name, FORBIDDEN), f"{relative} imports {name}"
+        if package in TOP:
+            assert not within(name, {"onnx_lab.notebook", "IPython", "ipywidgets", "anywidget"}), name
+            continue
+        if name.split(".")[0] in sys.stdlib_module_names or name.startswith("__future__"):
+            continue
+        allowed = ALLOWED[package] | EXTRA.get(relative, set()) | {f"onnx_lab.{package}"}
+        if package == "ops":
+            allowed -= {"onnx_lab.ops"}
+            allowed |= EXTRA.get(relative, set())
+        assert within(name, allowed), f"{relative} may not import {name}"
+
+
+def test_every_family_imports_no_private_name_of_another() -> None:
+    for path in (ROOT / "ops").glob("*.py"):
+        for name in imported(path):
+            if name.startswith("onnx_lab.ops."):
+                assert not name.rpartition(".")[2].startswith("_"), f"{path.name} imports {name}"
+
+
+def test_files_stay_small() -> None:
+    long = {str(path.relative_to(ROOT)): lines for path in files() if (lines := path.read_text().count("\n")) > 500}
+    assert not long
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+
+
+def test_importing_the_package_is_cheap() -> None:
+    heavy = ("torch", "onnx", "onnx_ir", "onnxruntime", "pandas", "IPython", "ipywidgets", "numpy")
+    done = run(f"import sys, onnx_lab; print([name for name in {heavy!r} if name in sys.modules])")
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+CORE = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in ('IPython', 'pandas', 'ipywidgets', 'anywidget', 'graphviz', 'onnxscript'):
+            raise ImportError(name + ' is blocked')
+sys.meta_path.insert(0, Block())
+import torch, onnx_lab
+model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+result = onnx_lab.export(model, (torch.randn(2, 4),), dynamic_shapes=({0: "batch"},))
+result.save("PATH")
+print(result.verify().ok, "torch.onnx._internal.exporter._core" in sys.modules)
+print(result.summary())
+"""
+
+
+def test_the_core_exports_without_notebook_packages(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    done = run(CORE.replace("PATH", str(path)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "True False"
+    assert path.stat().st_size > 0
