@@ -1,0 +1,147 @@
+"""Each notebook runs from its source, shows what its text promises, and is committed as it was built."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from PIL import Image, ImageOps
+from skimage import data
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+EGYPTIAN_CAT, ESPRESSO = 285, 967
+
+
+def load_builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebooks_build", NOTEBOOKS / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+BUILDER = load_builder()
+SOURCES = BUILDER.sources()
+each_notebook = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+
+
+@pytest.fixture(scope="session")
+def run_once(tmp_path_factory):
+    """The executed notebook and the folder it ran in; each notebook runs once for all tests."""
+
+    @functools.cache
+    def run(source):
+        folder = tmp_path_factory.mktemp(source.stem)
+        return BUILDER.run(BUILDER.read(source), folder), folder
+
+    return run
+
+
+def outputs(notebook):
+    return [(cell, output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def printed(notebook):
+    return "".join(output.text for _, output in outputs(notebook) if output.output_type == "stream")
+
+
+def of_magic(notebook, magic):
+    """Mime types of the outputs of the cell that calls ``magic``."""
+    [cell] = [cell for cell in notebook.cells if cell.cell_type == "code" and f"%{magic} " in cell.source]
+    return {mime for output in cell.outputs for mime in output.get("data", {})}
+
+
+@each_notebook
+@pytest.mark.xdist_group("notebooks")
+def test_runs_without_noise(source, run_once):
+    notebook, _ = run_once(source)
+    stderr = [output.text for _, output in outputs(notebook) if output.get("name") == "stderr"]
+    assert stderr == []
+    assert "Warning" not in printed(notebook)
+    assert "widgets" not in notebook.metadata
+    for cell, output in outputs(notebook):
+        # A static picture first: a widget is a blank place wherever its front end is missing.
+        assert set(output.get("data", {})) != {WIDGET, "text/plain"}, cell.source
+
+
+@each_notebook
+def test_committed_notebook_is_built_from_its_source(source):
+    committed = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    fresh = BUILDER.read(source)
+    assert [(cell.cell_type, cell.id, cell.source) for cell in committed.cells] == [
+        (cell.cell_type, cell.id, cell.source) for cell in fresh.cells
+    ], "run `make notebooks`"
+    assert "widgets" not in committed.metadata
+    assert source.with_suffix(".ipynb").stat().st_size <= BUILDER.MOST_BYTES
+
+
+@each_notebook
+@pytest.mark.xdist_group("notebooks")
+def test_committed_outputs_are_of_the_kinds_that_a_run_gives(source, run_once):
+    fresh, _ = run_once(source)
+    committed = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+
+    def kinds(notebook):
+        return [(output.output_type, sorted(output.get("data", {}))) for _, output in outputs(notebook)]
+
+    assert kinds(committed) == kinds(fresh), "run `make notebooks`"
+
+
+@each_notebook
+def test_committed_notebook_names_no_folder_of_a_machine(source):
+    text = source.with_suffix(".ipynb").read_text(encoding="utf-8")
+    assert re.findall(r"/(?:home|root|tmp|Users)/[\w./-]+", text) == []
+
+
+@pytest.fixture(scope="session")
+def quickstart(run_once):
+    return run_once(NOTEBOOKS / "01_quickstart.py")
+
+
+@pytest.mark.xdist_group("notebooks")
+class TestQuickstart:
+    def test_the_written_file_gives_the_classes(self, quickstart):
+        _, folder = quickstart
+        onnx.checker.check_model(folder / "efficientnet.onnx", full_check=True)
+        session = onnxruntime.InferenceSession(folder / "efficientnet.onnx", providers=["CPUExecutionProvider"])
+        (image,) = session.get_inputs()
+        assert (image.name, image.shape) == ("image", ["batch", 3, 224, 224])
+        for photo, expected in ((data.chelsea(), EGYPTIAN_CAT), (data.coffee(), ESPRESSO)):
+            square = ImageOps.fit(Image.fromarray(photo), (224, 224), Image.Resampling.BICUBIC)
+            pixels = ((np.asarray(square, dtype=np.float32) - 127) / 128).transpose(2, 0, 1)[None]
+            (scores,) = session.run(["scores"], {"image": pixels})
+            assert scores.argmax() == expected
+
+    def test_both_programs_print_the_same_classes(self, quickstart):
+        notebook, _ = quickstart
+        assert re.findall(r"cat: (\w+ \w+)", printed(notebook)) == ["Egyptian cat"] * 2
+        assert re.findall(r"coffee: (\w+)", printed(notebook)) == ["espresso"] * 2
+
+    @pytest.mark.parametrize("magic", ["onnx_export", "onnx_graph"])
+    def test_pictures_stand_in_the_notebook(self, quickstart, magic):
+        notebook, _ = quickstart
+        assert {"text/plain", "text/html", "image/svg+xml", "image/png"} & of_magic(notebook, magic) >= {"text/plain"}
+        assert {"image/svg+xml", "image/png"} <= of_magic(notebook, magic)
+
+    @pytest.mark.parametrize("magic", ["onnx_ops", "onnx_coverage", "onnx_diff"])
+    def test_tables_stand_in_the_notebook(self, quickstart, magic):
+        notebook, _ = quickstart
+        assert {"text/plain", "text/html"} <= of_magic(notebook, magic)
+
+    def test_html_page_needs_no_network_for_its_pictures(self, quickstart):
+        notebook, _ = quickstart
+        page = BUILDER.to_html(notebook)
+        assert re.findall(r"<img[^>]+src=[\"'](?!data:)[^\"']+", page) == []
+        assert "Egyptian cat" in page
