@@ -30,6 +30,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make environments (Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "Installing the package and what it needs (about 1.5 GB with the CPU build of torch; a few minutes)"
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test]'
 	@touch $@
 

@@ -60,6 +60,8 @@ def needed(name: str, extras: frozenset[str], without: set[str]) -> set[str]:
 
 def main() -> None:
     everything = {canonicalize_name(dist.metadata["Name"]) for dist in distributions()} - TOOLS
+    if cuda := sorted(name for name in everything if name.startswith("nvidia-")):
+        raise SystemExit(f"torch came as its CUDA build ({cuda[0]} ...): set PIP_EXTRA_INDEX_URL to the CPU index")
     lines = [f"{name}=={public_version(name)}" for name in sorted(everything)]
     (ROOT / "constraints.txt").write_text(CONSTRAINTS_HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
