@@ -8,6 +8,7 @@ import onnx.helper
 import onnx_ir as ir
 
 from onnx_lab.lower import dtypes
+from onnx_lab.lower.complex import Complex, pack
 from onnx_lab.lower.provenance import CALLS
 from onnx_lab.program.graph import Ref
 
@@ -53,6 +54,8 @@ def _outputs(lowerer: Lowerer, nodes: list[ir.Node]) -> list[ir.Value]:
         if output.value is None:
             continue
         value = lowerer.argument(output.value)
+        if isinstance(value, Complex):
+            value = pack(lowerer.builder, value)
         if not isinstance(value, ir.Value):
             value = lowerer.builder.constants.get(value)
         if id(value) in taken or value.producer() is None:

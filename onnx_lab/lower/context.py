@@ -222,7 +222,7 @@ class Context:
     # -- axes ---------------------------------------------------------------------------------------
 
     def rank(self, x: ir.Value) -> int:
-        """Number of dims (a complex tensor's pair axis included).
+        """Number of dims.
 
         Raises:
             InternalLoweringError: the rank is not known.

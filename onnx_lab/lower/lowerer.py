@@ -11,10 +11,11 @@ from onnx_lab.errors import InternalLoweringError, LoweringError, UnsupportedCas
 from onnx_lab.lower import dtypes
 from onnx_lab.lower.assemble import assemble
 from onnx_lab.lower.builder import Builder, Scope
+from onnx_lab.lower.complex import Complex, contains_complex, imag_of, is_complex, part, real_of, split
 from onnx_lab.lower.context import Context
 from onnx_lab.lower.decompose import decomposition_of
 from onnx_lab.lower.missing import MissingCalls
-from onnx_lab.lower.registry import REGISTRY, Lowering, Registry
+from onnx_lab.lower.registry import COMPLEX_REGISTRY, PART_WISE, REGISTRY, Lowering, Registry
 from onnx_lab.lower.results import bind_result, placeholder
 from onnx_lab.lower.weights import Constants, Weights
 from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region, walk_calls
@@ -87,7 +88,7 @@ class Lowerer:
         for given in self.graph.inputs:
             value = _input_value(given.name, given.spec, given.axis_names)
             self.inputs.append(value)
-            self.env[given.name] = value
+            self.env[given.name] = split(self.builder, value) if is_complex(given.spec) else value
             self.specs[given.name] = given.spec
             self._carry(given.spec, value)
         for name, weight in self.graph.weights.items():
@@ -123,7 +124,7 @@ class Lowerer:
         if call.key == GETITEM:
             self.env[call.name] = self.argument(call.args[0])[call.args[1]]
             return
-        function = self.registry.find(call.key, self.builder.opset, self.overrides)
+        function = self._function_of(call)
         error: LoweringError | None = None
         if function is not None:
             try:
@@ -144,7 +145,10 @@ class Lowerer:
         self.builder.call, self.builder.lowering_name = call, getattr(function, "__name__", "lowering")
         try:
             args, kwargs = self.argument(call.args), self.argument(call.kwargs)
-            return function(Context(self, self.builder, call), *args, *call.regions, **kwargs)
+            context = Context(self, self.builder, call)
+            if call.key in PART_WISE and contains_complex((args, kwargs)):
+                return self._run_by_parts(function, context, args, kwargs)
+            return function(context, *args, *call.regions, **kwargs)
         except LoweringError:
             raise
         except Exception as error:
@@ -157,6 +161,20 @@ class Lowerer:
             ) from error
         finally:
             self.builder.call, self.builder.lowering_name = outer
+
+    def _run_by_parts(self, function: Lowering, context: Context, args: Any, kwargs: Any) -> Any:
+        """The same lowering on the real and on the imaginary parts of every operand."""
+
+        def zero_part(value: ir.Value) -> ir.Value:
+            # A real tensor beside complex ones (in cat, say); indices and masks stay as they are.
+            floating = value.dtype is not None and value.dtype.is_floating_point()
+            return self.builder.Mul(value, 0.0) if floating else value  # type: ignore[no-any-return]
+
+        real = function(context, *part(args, real_of, lambda value: value), **kwargs)
+        imag = function(context, *part(args, imag_of, zero_part), **kwargs)
+        if isinstance(real, (list, tuple)):
+            return tuple(Complex(*pair) for pair in zip(real, imag, strict=True))
+        return Complex(real, imag)
 
     def _bind(self, call: Call, result: Any) -> None:
         bound = bind_result(call, call.spec, result, self.builder)
@@ -211,9 +229,8 @@ class Lowerer:
             weight = self.graph.weights.get(name)
             if weight is None:
                 raise InternalLoweringError(f"the captured graph reads {name} before it is made")
-            self.env[name] = value = self.weights.get(weight)
-            if weight.spec.dtype in dtypes.COMPLEX_NAMES:
-                value.meta["onnx_lab.complex"] = True
+            value = self.weights.get(weight)
+            self.env[name] = split(self.builder, value) if is_complex(weight.spec) else value
         return self.env[name]
 
     # -- sizes --------------------------------------------------------------------------------------
@@ -235,8 +252,21 @@ class Lowerer:
 
     # -- regions ------------------------------------------------------------------------------------
 
+    def _function_of(self, call: Call) -> Lowering | None:
+        """The lowering of a call: complex operands or results have their own table."""
+        if call.key not in self.overrides and call.key not in PART_WISE and self._is_complex(call):
+            return COMPLEX_REGISTRY.find(call.key, self.builder.opset)
+        return self.function_or_none(call.key)
+
+    def _is_complex(self, call: Call) -> bool:
+        return is_complex(call.spec) or any(is_complex(self.specs.get(ref.name)) for ref in call.refs())
+
+    def function_or_none(self, key: str) -> Lowering | None:
+        """The lowering in force for a key at this opset."""
+        return self.registry.find(key, self.builder.opset, self.overrides)
+
     def function_for(self, key: str, call: Call) -> Lowering:
-        function = self.registry.find(key, self.builder.opset, self.overrides)
+        function = self.function_or_none(key)
         if function is None:
             raise InternalLoweringError(f"the lowering of {call.key} needs one for {key}", op=key, source=call.source)
         return function
@@ -298,8 +328,7 @@ def _input_value(name: str, spec: Spec, axis_names: dict[int, str]) -> ir.Value:
         axis_names.get(axis, dim if isinstance(dim, int) else dim.expr) for axis, dim in enumerate(spec.shape)
     ]
     value = ir.Value(name=name, type=ir.TensorType(dtypes.ONNX_TYPE[spec.dtype]))
-    if spec.dtype in dtypes.COMPLEX_NAMES:
-        value.meta["onnx_lab.complex"] = True
+    if is_complex(spec):
         dims.append(2)
     value.shape = ir.Shape(dims)
     return value

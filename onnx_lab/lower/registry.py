@@ -56,6 +56,10 @@ class Registry:
 
 
 REGISTRY = Registry()
+# Used when an operand or the result is complex: lowerings that receive Complex operands, and keys whose
+# ordinary lowering is run on the real and on the imaginary parts.
+COMPLEX_REGISTRY = Registry()
+PART_WISE: set[str] = set()
 
 
 def lowering(*keys: str, since: int = 1) -> Callable[[F], F]:
@@ -72,3 +76,19 @@ def lowering(*keys: str, since: int = 1) -> Callable[[F], F]:
         return function
 
     return register
+
+
+def complex_lowering(*keys: str, since: int = 1) -> Callable[[F], F]:
+    """Register the decorated function for calls of these keys with a complex operand or result."""
+
+    def register(function: F) -> F:
+        for key in keys:
+            COMPLEX_REGISTRY.add(key, function, since)
+        return function
+
+    return register
+
+
+def part_wise(*keys: str) -> None:
+    """These operators act on real and imaginary parts alike: f(a + ib) = f(a) + i f(b)."""
+    PART_WISE.update(keys)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_lab.errors import InternalLoweringError
 from onnx_lab.lower import dtypes
 from onnx_lab.lower.builder import Builder
+from onnx_lab.lower.complex import Complex, is_complex
 from onnx_lab.program.graph import Call
 from onnx_lab.program.spec import ScalarSpec, Spec, SymDim, TensorSpec
 
@@ -31,6 +32,8 @@ def bind_result(call: Call, spec: Spec, result: Any, builder: Builder, index: in
         return result
     if isinstance(result, (list, tuple)) and len(result) == 1:
         result = result[0]
+    if is_complex(spec):
+        return _bind_complex(call, spec, result, index)
     if not isinstance(result, ir.Value):
         if isinstance(result, (list, tuple)) or result is None:
             raise _broken(call, f"returned {_describe(result)} where torch has one result")
@@ -40,16 +43,27 @@ def bind_result(call: Call, spec: Spec, result: Any, builder: Builder, index: in
     return result
 
 
+def _bind_complex(call: Call, spec: TensorSpec | ScalarSpec, result: Any, index: int | None) -> Complex:
+    if not isinstance(result, Complex):
+        raise _broken(call, f"returned {_describe(result)} where torch has {spec}")
+    for value, suffix in ((result.real, "real"), (result.imag, "imag")):
+        _check(call, spec, value)
+        _annotate(call, spec, value, suffix if index is None else f"{index}_{suffix}")
+    return result
+
+
 def placeholder(spec: Spec, name: str) -> Any:
     """A value that stands for a result that could not be made, so that the walk can go on."""
     if isinstance(spec, tuple):
         return tuple(placeholder(one, f"{name}_{index}") for index, one in enumerate(spec))
     if spec is None:
         return None
-    value = ir.Value(name=name, type=ir.TensorType(_expected(spec)), shape=ir.Shape(_dims(spec)))
-    value.meta["onnx_lab.complex"] = isinstance(spec, TensorSpec) and spec.dtype in dtypes.COMPLEX_NAMES
-    value.meta["onnx_lab.number"] = isinstance(spec, ScalarSpec)
-    return value
+    made = []
+    for suffix in ("_real", "_imag") if is_complex(spec) else ("",):
+        value = ir.Value(name=name + suffix, type=ir.TensorType(_expected(spec)), shape=ir.Shape(_dims(spec)))
+        value.meta["onnx_lab.number"] = isinstance(spec, ScalarSpec)
+        made.append(value)
+    return Complex(*made) if len(made) == 2 else made[0]
 
 
 def _expected(spec: TensorSpec | ScalarSpec) -> ir.DataType:
@@ -59,8 +73,7 @@ def _expected(spec: TensorSpec | ScalarSpec) -> ir.DataType:
 def _dims(spec: TensorSpec | ScalarSpec) -> list[int | str]:
     if isinstance(spec, ScalarSpec):
         return []
-    dims = [dim.expr if isinstance(dim, SymDim) else dim for dim in spec.shape]
-    return [*dims, 2] if spec.dtype in dtypes.COMPLEX_NAMES else dims
+    return [dim.expr if isinstance(dim, SymDim) else dim for dim in spec.shape]
 
 
 def _check(call: Call, spec: TensorSpec | ScalarSpec, value: ir.Value) -> None:
@@ -75,14 +88,12 @@ def _check(call: Call, spec: TensorSpec | ScalarSpec, value: ir.Value) -> None:
                 raise _broken(call, f"made shape {value.shape} where torch has {spec}")
 
 
-def _annotate(call: Call, spec: TensorSpec | ScalarSpec, value: ir.Value, index: int | None) -> None:
+def _annotate(call: Call, spec: TensorSpec | ScalarSpec, value: ir.Value, index: int | str | None) -> None:
     """Name the value after the call and give it the captured shape, unless it belongs to another call."""
     if isinstance(spec, ScalarSpec):
         value.meta["onnx_lab.number"] = True
         if spec.expr is not None:
             value.meta["onnx_lab.expr"] = spec.expr
-    elif spec.dtype in dtypes.COMPLEX_NAMES:
-        value.meta["onnx_lab.complex"] = True
     if value.producer() is None:
         return
     if value.type is None:

@@ -5,6 +5,7 @@ import importlib
 FAMILIES = (
     "activation",
     "attention",
+    "complex",
     "control_flow",
     "convolution",
     "creation",
@@ -19,6 +20,7 @@ FAMILIES = (
     "resize",
     "scattering",
     "shape",
+    "spectral",
     "symint",
     "vision",
 )

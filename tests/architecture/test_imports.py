@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "program": {"onnx_lab.errors"},
     "capture": {"onnx_lab.program", "onnx_lab.errors", "torch", "sympy"},
     "lower": {"onnx_lab.program", "onnx_lab.errors", "onnx", "onnx_ir", "numpy"},
-    "ops": {"onnx_lab.lower.registry", "onnx_lab.lower.context", "onnx_lab.program", "onnx_ir", "numpy"},
+    "ops": {"onnx_lab.lower.registry", "onnx_lab.lower.context", "onnx_lab.lower.complex", "onnx_lab.program", "onnx_ir", "numpy"},
     "passes": {"onnx_lab.errors", "onnx_ir"},
     "saving": {"onnx_lab.errors", "onnx_ir", "onnx", "numpy"},
     "verify": {
