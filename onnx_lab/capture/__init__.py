@@ -1,0 +1,1 @@
+"""Front ends: from a model and example inputs to a CapturedGraph."""

@@ -1,0 +1,215 @@
+"""Which front end, in what order, and the report of each try."""
+
+from __future__ import annotations
+
+import difflib
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from onnx_lab.capture.exported import convert_program
+from onnx_lab.capture.failure import explain, reason
+from onnx_lab.capture.modes import training_mode
+from onnx_lab.capture.recurrent import kept_whole
+from onnx_lab.capture.shapes import ShapeRequest, read_request
+from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
+from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen
+from onnx_lab.capture.trees import register_containers
+from onnx_lab.errors import InputError
+from onnx_lab.program.graph import CapturedGraph
+from onnx_lab.program.report import Report, Try
+
+# What each strategy tries, in order.
+STRATEGIES: dict[str, tuple[str, ...]] = {
+    "auto": ("export", "dynamo"),
+    "export": ("export",),
+    "dynamo": ("dynamo",),
+    "trace": (),
+    "script": (),
+}
+
+
+@dataclass(slots=True)
+class Capture:
+    """A captured program.
+
+    Attributes:
+        graph: its calls; writes are still in it until it is functionalized.
+        exported_program: torch's own form of it.
+        signature: how calls become inputs and outputs.
+        model: what the user gave.
+    """
+
+    graph: CapturedGraph
+    exported_program: Any
+    signature: CallSignature
+    model: Any
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    strategy: str = "auto",
+    dynamic_shapes: Any = None,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    training: str = "eval",
+    report: Report | None = None,
+) -> Capture:
+    """Capture a model on example inputs.
+
+    Arguments mean what they mean in ``onnx_lab.export``. The model is left as it was on any exit.
+
+    Raises:
+        InputError: an argument cannot be used; nothing was run.
+        CaptureError: every strategy failed; the report holds each try.
+    """
+    report = report if report is not None else Report()
+    _check(model, strategy)
+    if isinstance(model, ExportedProgram):
+        return _take(model, args, kwargs, input_names, output_names)
+    signature = read_signature(model, args, kwargs or {})
+    args, kwargs = _in_order(signature, args, kwargs or {})
+    rename_inputs(signature, input_names)
+    bound = bind(signature.forward, args, kwargs)
+    request = read_request(dynamic_shapes, dynamic_axes, signature, bound, model, args, kwargs)
+    with training_mode(model, training) as in_training:
+        report.training_modules = in_training
+        recorder, program, name = _try_all(model, args, kwargs, STRATEGIES[strategy], request, report)
+        graph, values, names = convert_program(
+            program, signature, request, name=type(model).__name__, front_end=name, output_names=output_names
+        )
+    check_frozen(request, signature, values, graph.name)
+    graph.notes += check_branches(recorder, request, values, names, program.range_constraints)
+    return Capture(graph, program, signature, model)
+
+
+def _try_all(
+    model: torch.nn.Module,
+    args: Any,
+    kwargs: Any,
+    strategies: Sequence[str],
+    request: ShapeRequest,
+    report: Report,
+) -> tuple[BranchRecorder, ExportedProgram, str]:
+    """The first strategy that torch accepts; every try is in the report.
+
+    Raises:
+        CaptureError: all failed.
+    """
+    tries: list[Try] = []
+    for name in strategies:
+        one = Try(name, 0.0)
+        tries.append(one)
+        report.tries.append(one)
+        recorder = BranchRecorder()
+        start = time.perf_counter()
+        try:
+            with _surroundings(request), recorder.recording():
+                return recorder, _export(model, args, kwargs, request.tree, strict=name == "dynamo"), name
+        except Exception as error:  # whatever torch raises is a reason to try the next strategy
+            one.error, one.reason = error, reason(error)
+        finally:
+            one.seconds = time.perf_counter() - start
+    raise explain(tries, type(model).__name__) from tries[0].error
+
+
+def _export(model: torch.nn.Module, args: Any, kwargs: Any, shapes: Any, *, strict: bool) -> ExportedProgram:
+    """torch.export; a result of a type it does not know is registered and tried once more."""
+    try:
+        return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=strict)
+    except (RuntimeError, ValueError, TypeError) as error:
+        if "pytree" not in str(error) and "output" not in str(error).lower():
+            raise
+        if not _register_result(model, args, kwargs):
+            raise
+    return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=strict)
+
+
+def _register_result(model: torch.nn.Module, args: Any, kwargs: Any) -> bool:
+    """Run the model once on copies to see what containers it returns; True when one was new."""
+    before = len(pytree.SUPPORTED_NODES)
+    state = {name: value.clone() for name, value in model.named_buffers()}
+    copies = pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs))
+    try:
+        register_containers(model(*copies[0], **copies[1]))
+    finally:
+        for name, value in model.named_buffers():
+            if name in state:
+                value.copy_(state[name])
+    return len(pytree.SUPPORTED_NODES) > before
+
+
+@contextmanager
+def _surroundings(request: ShapeRequest) -> Iterator[None]:
+    """No gradients, whole recurrent layers, no fused fast paths, torch's own warnings quiet."""
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", module=r"torch\..*")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        stack.enter_context(kept_whole())
+        if request.small:
+            # Sizes 0 and 1 of an asked axis are treated like any other size.
+            stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+
+
+def _in_order(
+    signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keywords in the order of the signature, so that leaves come in one order everywhere."""
+    known = [name for name in signature.forward.parameters if name in kwargs]
+    return tuple(args), {name: kwargs[name] for name in [*known, *(name for name in kwargs if name not in known)]}
+
+
+def _check(model: Any, strategy: str) -> None:
+    if strategy not in STRATEGIES:
+        close = difflib.get_close_matches(str(strategy), STRATEGIES, n=1, cutoff=0.3)
+        hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(STRATEGIES)}"
+        raise InputError(f"capture={strategy!r} is not known", hint=hint)
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise InputError(
+            "scripted and traced modules cannot be exported yet",
+            seen=type(model).__name__,
+            hint="pass the nn.Module that it was made from",
+        )
+    if not isinstance(model, (torch.nn.Module, ExportedProgram)):
+        raise InputError(
+            f"the model is a {type(model).__name__}, no torch.nn.Module",
+            hint="pass a module instance (not its class), or a torch.export.ExportedProgram",
+        )
+    if not STRATEGIES[strategy]:
+        raise InputError(f"capture={strategy!r} is not available yet", hint="use 'auto', 'export' or 'dynamo'")
+
+
+def _take(
+    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any] | None, input_names: Any, output_names: Any
+) -> Capture:
+    """An ExportedProgram is taken as it is, with the shapes that it was exported with."""
+    if not args and not kwargs:
+        if program.example_inputs is None:
+            raise InputError("the ExportedProgram has no example inputs", hint="pass them as args and kwargs")
+        args, kwargs = program.example_inputs
+    module = program.module(check_guards=False)
+    signature = read_signature(module, args, kwargs or {})
+    rename_inputs(signature, input_names)
+    register_containers((args, kwargs))
+    graph, _, _ = convert_program(
+        program, signature, ShapeRequest(None, {}, False), name="ExportedProgram", front_end="export",
+        output_names=output_names,
+    )  # fmt: skip
+    return Capture(graph, program, signature, module)
