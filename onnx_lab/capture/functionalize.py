@@ -1,0 +1,362 @@
+"""Writes and aliases become values: afterwards every call is pure.
+
+A value is a root or a view of another. Reading a view whose root was written since replays the view;
+writing through a view applies its inverse to the value behind it, up to the root. What is not
+understood is refused. One walk, linear in the size of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from onnx_lab.capture.schema import aliasing, argument_names, dtype_of, functional_key
+from onnx_lab.capture.views import IDENTITY, View, Write, invert
+from onnx_lab.errors import MutationError
+from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region, StateWrite, map_refs, refs_in
+from onnx_lab.program.op_key import OpKey
+from onnx_lab.program.spec import DType, Spec, TensorSpec
+
+# In-place operators that only change how the tensor itself is seen.
+_METADATA = frozenset(
+    {"aten::detach_", "aten::squeeze_", "aten::squeeze_.dim", "aten::squeeze_.dims", "aten::unsqueeze_", "aten::t_"}
+    | {"aten::transpose_", "aten::swapaxes_", "aten::swapdims_", "aten::requires_grad_"}
+)
+_REFUSED = frozenset({"resize_", "set_", "resize_as_", "swap_", "sparse_resize_", "as_strided_"})
+# Their functional form has the promoted type of its operands, or bool.
+_PROMOTING = frozenset(
+    "add sub mul div pow remainder fmod floor_divide addcmul addcdiv lerp atan2 xlogy hypot true_divide subtract "
+    "multiply divide copysign bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__".split()
+)
+_TO_BOOL = frozenset("eq ne lt le gt ge logical_and logical_or logical_xor logical_not".split())
+
+
+def functionalize(graph: CapturedGraph) -> None:
+    """Replace every write in ``graph``, in place. A graph without writes is left untouched.
+
+    Afterwards outputs refer to current values, and ``graph.state_writes`` tells what the module's
+    buffers and parameters hold after the call.
+
+    Raises:
+        MutationError: a write or an alias that is not understood.
+    """
+    if not any(aliasing(call.key).writes for call in graph.all_calls()):
+        return
+    worker = _Functionalizer(graph.specs())
+    graph.calls = worker.run(graph.calls)
+    for output in graph.outputs:
+        output.value = map_refs(output.value, worker.read)
+    # Reading outputs may have replayed views.
+    graph.calls = worker.calls
+    written = {one.target for one in graph.state_writes}
+    for name, weight in graph.weights.items():
+        if worker.was_written(name) and weight.target not in written:
+            graph.state_writes.append(StateWrite(weight.target, worker.read(Ref(name))))
+    for given in graph.inputs:
+        if worker.was_written(given.name):
+            graph.notes.append(f"forward writes to its input {given.name}: the exported model leaves it as it is")
+
+
+def drop_dead_calls(graph: CapturedGraph, *, keep_state: bool = False) -> None:
+    """Remove calls that no output needs (with ``keep_state``: and no state write)."""
+    needed = {ref.name for output in graph.outputs for ref in refs_in(output.value)}
+    if keep_state:
+        needed |= {ref.name for one in graph.state_writes for ref in refs_in(one.value)}
+    kept = []
+    for call in reversed(graph.calls):
+        if call.name in needed:
+            kept.append(call)
+            needed |= {ref.name for ref in call.refs()}
+    graph.calls = kept[::-1]
+
+
+class _Functionalizer:
+    def __init__(self, specs: dict[str, Spec]) -> None:
+        self.calls: list[Call] = []
+        self._specs = dict(specs)
+        self._views: dict[str, View] = {}
+        self._current: dict[str, Ref] = {}
+        self._version: dict[str, int] = {}  # of roots: number of writes so far
+        self._seen: dict[str, int] = {}  # version of its root at which a value's current form was made
+        self._redirect: dict[str, str] = {}  # values whose own metadata was changed in place
+        self._taken = set(specs)
+
+    # -- the walk -----------------------------------------------------------------------------------
+
+    def run(self, calls: Iterable[Call]) -> list[Call]:
+        for call in calls:
+            self._specs[call.name] = call.spec
+            if aliasing(call.key).writes:
+                self._write_call(call)
+            else:
+                self._pure_call(call)
+        return self.calls
+
+    def _pure_call(self, call: Call) -> None:
+        base = self._aliased(call)
+        made = replace(
+            call,
+            args=map_refs(call.args, self.read),
+            kwargs=map_refs(call.kwargs, self.read),
+            regions=tuple(self._region(region) for region in call.regions),
+        )
+        self.calls.append(made)
+        if base is not None:
+            self._views[call.name] = self._view_of(call, base)
+            self._seen[call.name] = self._version.get(self._root(call.name), 0)
+
+    def _view_of(self, call: Call, base: str) -> View:
+        """How a value lies in its base; a getitem on split and the like goes to what was split."""
+        if call.key == "_operator::getitem" and base in self._views and isinstance(self._specs.get(base), tuple):
+            outer = self._views[base]
+            return View(outer.base, outer.call, call.spec, call.args[1])
+        return View(base, call, call.spec)
+
+    def _aliased(self, call: Call) -> str | None:
+        """The argument that the result shares memory with, if any."""
+        if call.key == "_operator::getitem":
+            name = call.args[0].name if isinstance(call.args[0], Ref) else ""
+            return name if name in self._views else None
+        views = aliasing(call.key).views
+        if not views and not _shares(call.spec):
+            return None
+        names = [ref.name for ref in refs_in((call.args, call.kwargs))]
+        storages = _storages(call.spec)
+        if storages:
+            for name in names:
+                if storages & _storages(self._specs.get(name)):
+                    return name
+            return None
+        if not views:
+            return None
+        position = argument_names(call.key).index(views[0])
+        value = call.args[position] if position < len(call.args) else call.kwargs.get(views[0])
+        return value.name if isinstance(value, Ref) else None
+
+    def _region(self, region: Region) -> Region:
+        """A body: its own parameters are roots, outer values are read as they are now."""
+        own = {name for name, _ in region.params} | {call.name for call in region.calls}
+
+        def outer(ref: Ref) -> Ref:
+            return ref if ref.name in own else self.read(ref)
+
+        calls = [
+            replace(call, args=map_refs(call.args, outer), kwargs=map_refs(call.kwargs, outer)) for call in region.calls
+        ]
+        if any(aliasing(call.key).writes for call in calls):
+            inner = _Functionalizer(dict(region.params) | {n: s for n, s in self._specs.items() if n not in own})
+            calls = inner.run(calls)
+            outputs = map_refs(region.outputs, inner.read)
+            for name in inner._version:
+                if name not in {call.name for call in region.calls}:
+                    raise _refused(region.calls[0], f"a branch or loop body writes to {name}, which it was given")
+            return Region(region.params, inner.calls, outputs)
+        return Region(region.params, calls, map_refs(region.outputs, outer))
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def read(self, ref: Ref) -> Ref:
+        """The value that a name stands for now; a stale view is replayed."""
+        name = ref.name
+        while name in self._redirect:
+            name = self._redirect[name]
+        version = self._version.get(self._root(name), 0)
+        if self._seen.get(name, 0) == version:
+            return self._current.get(name, Ref(name))
+        view = self._views.get(name)
+        if view is None:
+            return self._current.get(name, Ref(name))
+        self._current[name] = self._replay(name, view)
+        self._seen[name] = version
+        return self._current[name]
+
+    def _replay(self, name: str, view: View) -> Ref:
+        base = self.read(Ref(view.base))
+        if view.call.key == IDENTITY:
+            return base
+
+        def moved(ref: Ref) -> Ref:
+            return base if ref.name == view.base else self.read(ref)
+
+        args, kwargs = map_refs(view.call.args, moved), map_refs(view.call.kwargs, moved)
+        again = self._emit(view.call, view.call.key, args, view.call.spec, kwargs)
+        if view.index is None:
+            return again
+        return self._emit(view.call, "_operator::getitem", (again, view.index), view.spec)
+
+    def _root(self, name: str) -> str:
+        while True:
+            if name in self._redirect:
+                name = self._redirect[name]
+            elif name in self._views:
+                name = self._views[name].base
+            else:
+                return name
+
+    def was_written(self, name: str) -> bool:
+        return self._version.get(name, 0) > 0
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def _write_call(self, call: Call) -> None:
+        parts = OpKey(call.key)
+        if call.key in _METADATA:
+            self._change_metadata(call)
+            return
+        if parts.name in _REFUSED:
+            raise _refused(call, f"{call.key} changes a tensor's storage")
+        pure = functional_key(call.key)
+        if pure is None:
+            raise _refused(call, f"{call.key} has no functional form")
+        names = argument_names(call.key)
+        given = dict(zip(names, call.args, strict=False)) | call.kwargs
+        writes = aliasing(call.key).writes
+        targets = [given[name] for name in writes if isinstance(given.get(name), Ref)]
+        in_place = writes == names[:1]
+        if in_place:
+            args, kwargs = call.args, call.kwargs
+        else:
+            args = call.args
+            kwargs = {name: value for name, value in call.kwargs.items() if name not in writes}
+        args, kwargs = map_refs(args, self.read), map_refs(kwargs, self.read)
+        self._compute(call, pure, args, kwargs, targets, given)
+
+    def _compute(
+        self, call: Call, pure: OpKey, args: Any, kwargs: Any, targets: list[Ref], given: dict[str, Any]
+    ) -> None:
+        """The functional call under the name of the written one, then one write for each target."""
+        if len(targets) > 1:
+            made = self._emit(call, pure, args, call.spec, kwargs, name=call.name)
+            for index, target in enumerate(targets):
+                part = self._emit(call, "_operator::getitem", (made, index), self._specs[target.name])
+                self.write(call, target.name, part)
+            return
+        target = targets[0]
+        spec = self._specs[target.name]
+        assert isinstance(spec, TensorSpec)
+        natural = self._natural_dtype(pure, spec, given)
+        if natural == spec.dtype:
+            made = self._emit(call, pure, args, spec, kwargs, name=call.name)
+        else:
+            raw = self._emit(call, pure, args, replace(spec, dtype=natural), kwargs)
+            made = self._emit(call, "aten::to.dtype", (raw, DType(spec.dtype)), spec, name=call.name)
+        self.write(call, target.name, made)
+        self._views[call.name] = View(target.name, Call(call.name, OpKey(IDENTITY)), spec)
+        self._current[call.name] = made
+        self._seen[call.name] = self._version[self._root(target.name)]
+
+    def _natural_dtype(self, pure: OpKey, spec: TensorSpec, given: dict[str, Any]) -> str:
+        """dtype of the functional form, where it may differ from that of the tensor written."""
+        if pure.name in _TO_BOOL:
+            return "bool"
+        if pure.name not in _PROMOTING:
+            return spec.dtype
+        samples = []
+        for value in given.values():
+            one = self._specs.get(value.name) if isinstance(value, Ref) else None
+            if isinstance(one, TensorSpec):
+                samples.append(torch.empty((1,) * one.rank, dtype=dtype_of(one.dtype), device="meta"))
+        result = samples[0].dtype
+        for left, right in zip(samples, samples[1:], strict=False):
+            result = torch.promote_types(result, torch.result_type(left, right))
+        if pure.name in ("div", "true_divide", "divide") and not result.is_floating_point and not result.is_complex:
+            result = torch.float32
+        return str(result).removeprefix("torch.")
+
+    def _change_metadata(self, call: Call) -> None:
+        """x.unsqueeze_(0): from here on the name of x stands for the new view."""
+        target = call.args[0]
+        assert isinstance(target, Ref)
+        name = target.name
+        while name in self._redirect:
+            name = self._redirect[name]
+        pure = OpKey(call.key.replace("_.", ".") if "_." in call.key else call.key.removesuffix("_"))
+        if pure == "aten::transpose":
+            pure = OpKey("aten::transpose.int")
+        if pure.name in ("detach", "requires_grad"):
+            self._views[call.name] = View(name, Call(call.name, OpKey(IDENTITY)), call.spec)
+            self._current[call.name] = self.read(Ref(name))
+            self._seen[call.name] = self._version.get(self._root(name), 0)
+            return
+        made = replace(call, key=pure, args=(Ref(name), *call.args[1:]))
+        self._views[call.name] = View(name, made, call.spec)
+        self._seen[call.name] = self._version.get(self._root(name), 0)
+        self.calls.append(replace(made, args=(self.read(Ref(name)), *call.args[1:])))
+        self._redirect[name] = call.name if name != call.name else name
+
+    def write(self, call: Call, name: str, new: Ref) -> None:
+        """``name`` holds ``new`` from now on, and so do the matching parts of all that is behind it."""
+        while name in self._redirect:
+            name = self._redirect[name]
+        changed = [(name, new)]
+        while name in self._views:
+            view = self._views[name]
+            base = self.read(Ref(view.base))
+            behind = view.base
+            while behind in self._redirect:
+                behind = self._redirect[behind]
+            new = self._inverse(call, view, base, new)
+            changed.append((behind, new))
+            name = behind
+        version = self._version.get(name, 0) + 1
+        self._version[name] = version
+        for one, value in changed:
+            self._current[one] = value
+            self._seen[one] = version
+
+    def _inverse(self, call: Call, view: View, base: Ref, new: Ref) -> Ref:
+        base_spec, view_spec = self._specs[view.base], view.spec
+        if view.call.key == IDENTITY:
+            return new
+        if isinstance(base_spec, TensorSpec) and isinstance(view_spec, TensorSpec):
+            write = Write(
+                view.call, view.index, base, new, base_spec, view_spec,
+                lambda key, args, spec: self._emit(call, key, map_refs(args, self._fresh), spec),
+            )  # fmt: skip
+            if (found := invert(write)) is not None:
+                return found
+        raise _refused(call, f"the write goes through {view.call.key}, whose inverse is not known")
+
+    def _fresh(self, ref: Ref) -> Ref:
+        """Sizes among a view's arguments are read as any value; base and new value are current already."""
+        return ref if isinstance(self._specs.get(ref.name), TensorSpec) else self.read(ref)
+
+    def _emit(
+        self, origin: Call, key: str, args: Any, spec: Spec, kwargs: Any = None, name: str | None = None
+    ) -> Ref:
+        name = name or self._unique(f"{origin.name}_{OpKey(key).name}")
+        self._taken.add(name)
+        self._specs[name] = spec
+        self.calls.append(Call(name, OpKey(key), tuple(args), dict(kwargs or {}), spec, origin.source))
+        return Ref(name)
+
+    def _unique(self, stem: str) -> str:
+        name, number = stem, 1
+        while name in self._taken:
+            name, number = f"{stem}_{number}", number + 1
+        return name
+
+
+def _shares(spec: Spec) -> bool:
+    return bool(_storages(spec))
+
+
+def _storages(spec: Spec) -> set[int]:
+    if isinstance(spec, TensorSpec):
+        return set() if spec.storage is None else {spec.storage}
+    if isinstance(spec, tuple):
+        return {storage for one in spec for storage in _storages(one)}
+    return set()
+
+
+def _refused(call: Call, what: str) -> MutationError:
+    return MutationError(
+        what,
+        op=call.key,
+        source=call.source,
+        seen=f"{call.name} = {call.key}",
+        hint="write to a clone: y = x.clone(); y[...] = ...",
+    )
