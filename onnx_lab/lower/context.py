@@ -201,6 +201,13 @@ class Context:
         value, axis = found
         return value if axis is None else self.size(value, axis)
 
+    def same_size(self, x: ir.Value, dim: int, y: ir.Value, other_dim: int) -> bool:
+        """Whether two axes surely have one size: equal ints, or one symbolic dim."""
+        if x.shape is None or y.shape is None:
+            return False
+        a, b = x.shape[self.axis(x, dim)], y.shape[self.axis(y, other_dim)]
+        return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
+
     def fixed_size(self, x: ir.Value, dim: int, argument: str) -> int:
         """Size of one axis that this lowering needs to know now.
 
