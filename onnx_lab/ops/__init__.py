@@ -5,6 +5,7 @@ import importlib
 FAMILIES = (
     "activation",
     "attention",
+    "comparison",
     "complex",
     "control_flow",
     "convolution",
