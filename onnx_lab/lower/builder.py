@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_lab.errors import InternalLoweringError, UnsupportedCaseError
 from onnx_lab.lower.provenance import add_source, stamp
-from onnx_lab.lower.result_shapes import result_shape
+from onnx_lab.lower.result_shapes import result_shape, split_shapes
 from onnx_lab.lower.schemas import OpSchema, schema_of
 from onnx_lab.lower.weights import Constants
 from onnx_lab.program.graph import Call
@@ -162,6 +162,9 @@ class Builder:
                 output.type = ir.TensorType(dtype)
         if count == 1:
             node.outputs[0].shape = result_shape(schema.name, values, attributes)
+        elif schema.name == "Split":
+            for output, shape in zip(node.outputs, split_shapes(values, attributes, count), strict=True):
+                output.shape = shape
         stamp(node, self.call, self.lowering_name)
         return node
 

@@ -152,6 +152,44 @@ def _shape(values: Operands, attributes: dict[str, Any]) -> Shape | None:
     return Shape([max(0, end - start)])
 
 
+def _slice(values: Operands, attributes: dict[str, Any]) -> Shape | None:
+    source = _same(values, attributes)
+    parts = [constant_ints(value) for value in values[1:]]
+    if source is None or len(parts) < 3 or parts[2] is None:
+        return None
+    dims = list(source)
+    for number, axis in enumerate(parts[2]):
+        dims[axis] = _length(dims[axis], *(part[number] if part is not None else None for part in _padded(parts)))
+    return Shape(dims)
+
+
+def _padded(parts: list[list[int] | None]) -> list[list[int] | None]:
+    """Starts, ends and steps; without steps they are all 1."""
+    starts, ends, axes = parts[:3]
+    return [starts, ends, parts[3] if len(parts) > 3 else [1] * len(axes or ())]
+
+
+def _length(dim: Any, start: int | None, end: int | None, step: int | None) -> Any:
+    if not isinstance(dim, int) or start is None or end is None or step is None:
+        return None
+    if step > 0:
+        return len(range(*slice(start, end, step).indices(dim)))
+    # ONNX clamps an end far below zero to "before the first"; Python's slice needs None for that.
+    return len(range(*slice(start, None if end <= -dim - 1 else end, step).indices(dim)))
+
+
+def split_shapes(values: Operands, attributes: dict[str, Any], count: int) -> list[Shape | None]:
+    """Shapes of Split's results."""
+    source = _same(values, attributes)
+    if source is None:
+        return [None] * count
+    axis = attributes.get("axis", 0) % len(source)
+    sizes = constant_ints(values[1]) if len(values) > 1 else None
+    if sizes is None and isinstance(source[axis], int) and source[axis] % count == 0:  # type: ignore[operator]
+        sizes = [source[axis] // count] * count  # type: ignore[operator]
+    return [Shape([*source[:axis], sizes[i] if sizes else None, *source[axis + 1 :]]) for i in range(count)]
+
+
 def _second(values: Operands, attributes: dict[str, Any]) -> Shape | None:
     return values[1].shape if values[1] is not None else None
 
@@ -183,6 +221,7 @@ _RULES: dict[str, Callable[[Operands, dict[str, Any]], Shape | None]] = {
     "Gather": _gather,
     "GatherElements": _second,
     "Concat": _concat,
+    "Slice": _slice,
     "Shape": _shape,
     "Size": lambda values, attributes: Shape([]),
 }

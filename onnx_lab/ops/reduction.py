@@ -64,12 +64,19 @@ def prod_dim(
 
 
 def _extreme(ctx: Context, op_type: str, x: ir.Value, dim: Dims, keepdim: bool) -> ir.Value:
-    """Types without a runtime kernel go through a wider one, exactly. NaN spreads, as in torch."""
+    """Types without a runtime kernel go through a wider one, exactly. NaN spreads, as in torch.
+
+    The runtime's own ReduceMax and ReduceMin may skip a NaN.
+    """
     kernels = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, INT64, ir.DataType.INT8, ir.DataType.UINT8)
     wide = x
     if x.dtype not in kernels:
         wide = ctx.cast(x, ir.DataType.FLOAT if is_float(x) else ir.DataType.INT32 if x.dtype == BOOL else INT64)
-    return ctx.cast(reduce(ctx, op_type, wide, dim, keepdim), x.dtype)
+    made = reduce(ctx, op_type, wide, dim, keepdim)
+    if is_float(x) and ctx.rank(x):
+        spoiled = reduce(ctx, "ReduceMax", ctx.cast(ctx.op.IsNaN(wide), ir.DataType.INT32), dim, keepdim)
+        made = ctx.op.Where(ctx.cast(spoiled, BOOL), ctx.constant(float("nan"), made.dtype), made)
+    return ctx.cast(made, x.dtype)
 
 
 @lowering("aten::amax")

@@ -96,6 +96,21 @@ def fft_c2r(ctx: Context, x: Complex, dim: Sequence[int], normalization: int, la
     return ctx.op.Sub(real, imag)  # type: ignore[no-any-return]
 
 
+@complex_lowering("prims::fft_r2c")
+def prims_r2c(ctx: Context, x: ir.Value, *, dim: Sequence[int], onesided: bool) -> Complex:
+    return fft_r2c(ctx, x, dim, 0, onesided)
+
+
+@complex_lowering("prims::fft_c2c")
+def prims_c2c(ctx: Context, x: Complex, *, dim: Sequence[int], forward: bool) -> Complex:
+    return fft_c2c(ctx, x, dim, 0, forward)
+
+
+@complex_lowering("prims::fft_c2r")
+def prims_c2r(ctx: Context, x: Complex, *, dim: Sequence[int], last_dim_size: int) -> ir.Value:
+    return fft_c2r(ctx, x, dim, 0, last_dim_size)
+
+
 def _first(ctx: Context, x: ir.Value, dim: int, count: int) -> ir.Value:
     axis = ctx.axis(x, dim)
     return x if ctx.size(x, axis) == count else ctx.op.Slice(x, [0], [count], [axis])
