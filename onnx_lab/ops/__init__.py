@@ -14,6 +14,7 @@ FAMILIES = (
     "indexing",
     "linalg",
     "normalization",
+    "padding",
     "pooling",
     "quantize",
     "recurrent",
