@@ -51,6 +51,13 @@ class Capture:
     exported_program: Any
     signature: CallSignature
     model: Any
+    training: str = "preserve"
+
+    def run_eager(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """One eager call in the mode of the export, without traces: state and inputs are as before."""
+        args, kwargs = _copied((tuple(args), dict(kwargs)))
+        with training_mode(self.model, self.training), _state_kept(self.model), torch.no_grad():
+            return self.model(*args, **kwargs)
 
 
 def capture(
@@ -91,7 +98,7 @@ def capture(
         )
     check_frozen(request, signature, values, graph.name)
     graph.notes += check_branches(recorder, request, values, names, program.range_constraints)
-    return Capture(graph, program, signature, model)
+    return Capture(graph, program, signature, model, training)
 
 
 def _try_all(
@@ -139,15 +146,26 @@ def _export(model: torch.nn.Module, args: Any, kwargs: Any, shapes: Any, *, stri
 def _register_result(model: torch.nn.Module, args: Any, kwargs: Any) -> bool:
     """Run the model once on copies to see what containers it returns; True when one was new."""
     before = len(pytree.SUPPORTED_NODES)
-    state = {name: value.clone() for name, value in model.named_buffers()}
-    copies = pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs))
-    try:
-        register_containers(model(*copies[0], **copies[1]))
-    finally:
-        for name, value in model.named_buffers():
-            if name in state:
-                value.copy_(state[name])
+    args, kwargs = _copied((args, kwargs))
+    with _state_kept(model), torch.no_grad():
+        register_containers(model(*args, **kwargs))
     return len(pytree.SUPPORTED_NODES) > before
+
+
+def _copied(value: Any) -> Any:
+    return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+@contextmanager
+def _state_kept(model: torch.nn.Module) -> Iterator[None]:
+    """Buffers hold afterwards what they held before, on any exit."""
+    before = [(value, value.detach().clone()) for value in model.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for value, kept in before:
+                value.copy_(kept)
 
 
 @contextmanager

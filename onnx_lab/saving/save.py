@@ -71,6 +71,17 @@ def model_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
+def without_weights(model: ir.Model) -> tuple[onnx.ModelProto, list[ir.Value]]:
+    """The model with its large initializers as references to memory, and those initializers.
+
+    For runtimes that take weights beside the model; nothing is copied.
+    """
+    proto, large = split_model(model)
+    for value in large:
+        proto.graph.initializer.append(_reference(value, "memory", 0, _nbytes(value)))
+    return proto, large
+
+
 def _nbytes(value: ir.Value) -> int:
     return 0 if value.const_value is None else int(value.const_value.nbytes)
 

@@ -1,0 +1,1 @@
+"""ONNX Runtime against eager PyTorch: outputs, and every intermediate value."""

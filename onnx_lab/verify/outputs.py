@@ -1,0 +1,127 @@
+"""Outputs of the model against eager PyTorch, on one or more inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import onnx_ir as ir
+
+from onnx_lab.errors import MismatchError
+from onnx_lab.verify.arrays import dtype_name, plain, read
+from onnx_lab.verify.compare import Comparison, compare
+from onnx_lab.verify.runtime import Session
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Captured(Protocol):
+    """What verification needs of a capture."""
+
+    signature: Any
+
+    def run_eager(self, args: Any, kwargs: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRow:
+    """One output on one set of inputs."""
+
+    inputs: int
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """The comparison of all outputs on all sets of inputs."""
+
+    rows: list[OutputRow]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every output agrees within the tolerance."""
+        return all(row.comparison.ok for row in self.rows)
+
+    @property
+    def max_abs(self) -> float:
+        return max((row.comparison.max_abs for row in self.rows), default=0.0)
+
+    def raise_on_mismatch(self) -> None:
+        """Raise for the worst output when one differs.
+
+        Raises:
+            MismatchError: names the output, the element and both values.
+        """
+        wrong = [row for row in self.rows if not row.comparison.ok]
+        if not wrong:
+            return
+        worst = max(wrong, key=lambda row: row.comparison.max_abs)
+        found = worst.comparison
+        seen = found.detail or (
+            f"at {list(found.index or ())}: {found.actual!r}, eager has {found.expected!r} (largest difference {found.max_abs:.3g})"
+        )
+        raise MismatchError(
+            f"output {worst.output} differs from eager PyTorch ({found.status})",
+            seen=seen,
+            hint="result.diff() shows the call where it begins",
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """One row per output and set of inputs: inputs, output, status, dtype, shape, max_abs, max_rel, cosine."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "inputs": [row.inputs for row in self.rows],
+                "output": [row.output for row in self.rows],
+                "status": pd.Categorical([row.comparison.status for row in self.rows]),
+                "dtype": [row.dtype for row in self.rows],
+                "shape": [str(list(row.shape)) for row in self.rows],
+                "max_abs": [row.comparison.max_abs for row in self.rows],
+                "max_rel": [row.comparison.max_rel for row in self.rows],
+                "cosine": [row.comparison.cosine for row in self.rows],
+            }
+        )
+
+    def __repr__(self) -> str:
+        verdict = "all outputs match" if self.ok else "outputs differ"
+        sets = len({row.inputs for row in self.rows})
+        lines = [f"VerifyResult: {verdict} ({sets} sets of inputs, largest difference {self.max_abs:.3g})"]
+        for row in self.rows[:12]:
+            mark = "ok " if row.comparison.ok else "BAD"
+            detail = row.comparison.detail or f"max abs {row.comparison.max_abs:.3g}"
+            lines.append(f"  {mark} {row.output} {row.dtype}{list(row.shape)}  {detail}")
+        if len(self.rows) > 12:
+            lines.append(f"  ... {len(self.rows) - 12} more")
+        return "\n".join(lines)
+
+
+def verify_outputs(
+    captured: Captured,
+    model: ir.Model,
+    calls: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]],
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> VerifyResult:
+    """Run eager PyTorch and ONNX Runtime on each ``(args, kwargs)`` and compare all outputs.
+
+    The model's buffers and the inputs are left as they were, also when forward writes to them.
+    """
+    session = Session(model)
+    rows = []
+    for number, (args, kwargs) in enumerate(calls):
+        feeds = captured.signature.flatten_inputs(args, kwargs)
+        actual = session.run(feeds)
+        expected = captured.signature.flatten_outputs(captured.run_eager(args, kwargs))
+        for name, want, got in zip(captured.signature.output_names, expected, actual, strict=True):
+            array, kind = read(got)
+            reference = plain(want)
+            found = compare(reference, array, dtype_name(want), actual_dtype=kind, rtol=rtol, atol=atol)
+            rows.append(OutputRow(number, name, kind, array.shape, found))
+    return VerifyResult(rows)
