@@ -208,6 +208,11 @@ class Context:
         a, b = x.shape[self.axis(x, dim)], y.shape[self.axis(y, other_dim)]
         return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
 
+    def known(self, sizes: Sequence[Size]) -> list[int] | None:
+        """The sizes when all of them are fixed, else None."""
+        found = [size for size in sizes if isinstance(size, int)]
+        return found if len(found) == len(sizes) else None
+
     def fixed_size(self, x: ir.Value, dim: int, argument: str) -> int:
         """Size of one axis that this lowering needs to know now.
 

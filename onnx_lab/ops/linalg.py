@@ -196,7 +196,7 @@ def matrix_power(ctx: Context, x: ir.Value, n: int) -> ir.Value:
 
 
 @lowering("aten::linalg_det")
-def linalg_det(ctx: Context, A: ir.Value) -> ir.Value:  # noqa: N803  the schema's name
+def linalg_det(ctx: Context, A: ir.Value) -> ir.Value:
     return ctx.op.Det(A)
 
 
@@ -252,7 +252,8 @@ def tensordot(
     ctx: Context, x: ir.Value, other: ir.Value, dims_self: Sequence[int], dims_other: Sequence[int]
 ) -> ir.Value:
     """Σ over pairs of axes; the remaining axes of x come first."""
-    left, right = ctx.axis_list(x, dims_self) if dims_self else [], ctx.axis_list(other, dims_other) if dims_other else []
+    left = [ctx.axis(x, dim) for dim in dims_self]
+    right = [ctx.axis(other, dim) for dim in dims_other]
     letters = iter(_LETTERS)
     first = [next(letters) for _ in range(ctx.rank(x))]
     second = [next(letters) for _ in range(ctx.rank(other))]

@@ -25,8 +25,9 @@ def computed_in(ctx: Context, *operands: Parameter) -> ir.DataType:
 
 def filled(ctx: Context, sizes: Sequence[Size], fill: int, dtype: ir.DataType) -> ir.Value:
     """A parameter that torch lets one leave out: a plain constant while it is small."""
-    if all(isinstance(size, int) for size in sizes) and math.prod(sizes) <= 4096:  # type: ignore[arg-type]
-        return ctx.constant(np.full(sizes, fill, dtype=dtype.numpy()), dtype)  # type: ignore[arg-type]
+    known = ctx.known(sizes)
+    if known is not None and math.prod(known) <= 4096:
+        return ctx.constant(np.full(known, fill, dtype=dtype.numpy()), dtype)
     return ctx.full(sizes, fill, dtype)
 
 
@@ -82,7 +83,7 @@ def rms_norm(
     weight: Parameter = None,
     eps: float | None = None,
 ) -> ir.Value:
-    """x / sqrt(mean(x²) + eps) · weight, spelled out before opset 23; half precision is computed in float."""
+    """Each row becomes x / sqrt(mean(x²) + eps) · weight; half precision is computed in float. Before opset 23."""
     x = ctx.cast(input, FLOAT) if input.dtype in _HALF else input
     axes = list(range(-len(normalized_shape), 0))
     mean_square = ctx.op.ReduceMean(ctx.op.Mul(x, x), axes, keepdims=1)
@@ -146,7 +147,7 @@ def group_norm(
 
 
 def _affine(ctx: Context, x: ir.Value, weight: Parameter, bias: Parameter) -> ir.Value:
-    """x · weight + bias, both per channel."""
+    """That is x · weight + bias, both per channel."""
     rank = ctx.rank(x)
     if weight is not None:
         x = ctx.op.Mul(x, per_channel(ctx, ctx.cast(weight, x.dtype), rank))
@@ -157,9 +158,8 @@ def _affine(ctx: Context, x: ir.Value, weight: Parameter, bias: Parameter) -> ir
 
 def _grouped_shape(ctx: Context, input: ir.Value, num_groups: int) -> ir.Value:
     """(N, groups, elements of a group); 0 keeps N. The last is inferred when an axis is dynamic."""
-    sizes = ctx.sizes(input)[1:]
-    known = all(isinstance(size, int) for size in sizes)
-    return ctx.constant([0, num_groups, math.prod(sizes) // num_groups if known else -1])  # type: ignore[arg-type]
+    known = ctx.known(ctx.sizes(input)[1:])
+    return ctx.constant([0, num_groups, -1 if known is None else math.prod(known) // num_groups])
 
 
 def _standardized(ctx: Context, x: ir.Value, channels: Size, eps: float) -> ir.Value:
@@ -180,9 +180,9 @@ def native_group_norm(
     input: ir.Value,
     weight: Parameter,
     bias: Parameter,
-    N: Size,  # noqa: N803  the schema's names
-    C: Size,  # noqa: N803
-    HxW: Size,  # noqa: N803
+    N: Size,
+    C: Size,
+    HxW: Size,
     group: int,
     eps: float,
 ) -> tuple[ir.Value]:
@@ -342,12 +342,10 @@ def batch_norm_functional(
     made = _by_batch(ctx, found, weight, bias, eps)
     only_first(ctx, made, 1, 2)
     sizes = [size for axis, size in enumerate(ctx.sizes(input)) if axis != 1]
-    if all(isinstance(size, int) for size in sizes):
-        count = ctx.constant(float(math.prod(sizes)), FLOAT)  # type: ignore[arg-type]
-    else:
-        count = ctx.cast(ctx.op.ReduceProd(ctx.vector(sizes), keepdims=0), FLOAT)
+    count = ctx.cast(ctx.op.ReduceProd(ctx.vector(sizes), keepdims=0), FLOAT)
     unbiased = ctx.op.Mul(found.variance, ctx.op.Div(count, ctx.op.Sub(count, 1.0)))
-    return made, None, None, _moved(ctx, running_mean, found.mean, momentum), _moved(ctx, running_var, unbiased, momentum)
+    mean, variance = _moved(ctx, running_mean, found.mean, momentum), _moved(ctx, running_var, unbiased, momentum)
+    return made, None, None, mean, variance
 
 
 def _moved(ctx: Context, running: ir.Value, found: ir.Value, momentum: float) -> ir.Value:
@@ -361,6 +359,6 @@ def _moved(ctx: Context, running: ir.Value, found: ir.Value, momentum: float) ->
 
 @lowering("aten::_weight_norm")
 def weight_norm(ctx: Context, v: ir.Value, g: ir.Value, dim: int = 0) -> ir.Value:
-    """g · v / ‖v‖, the norm over all axes but ``dim`` (over all for -1)."""
+    """The weight g · v / ‖v‖, the norm over all axes but ``dim`` (over all for -1)."""
     axes = [axis for axis in range(ctx.rank(v)) if dim == -1 or axis != ctx.axis(v, dim)]
     return ctx.op.Mul(v, ctx.op.Div(g, ctx.op.ReduceL2(v, axes, keepdims=1)))

@@ -48,7 +48,7 @@ class Windows:
 
 def _spread(sizes: Sizes, spatial: int) -> list[int]:
     """One int per axis; a single one serves all; none stays none."""
-    found = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+    found = [sizes] if isinstance(sizes, int) else list(sizes)
     return found * spatial if len(found) == 1 else found
 
 
@@ -127,9 +127,8 @@ def _refuse_windows_of_padding(ctx: Context, x: ir.Value, windows: Windows) -> N
 
 
 def _product(ctx: Context, sizes: Sequence[Size]) -> Size:
-    if all(isinstance(size, int) for size in sizes):
-        return math.prod(sizes)  # type: ignore[arg-type]
-    return ctx.op.ReduceProd(ctx.vector(sizes), keepdims=0)  # type: ignore[no-any-return]
+    known = ctx.known(sizes)
+    return math.prod(known) if known is not None else ctx.op.ReduceProd(ctx.vector(sizes), keepdims=0)
 
 
 @lowering("aten::max_unpool2d")
@@ -263,6 +262,7 @@ def adaptive_max_pool(ctx: Context, x: ir.Value, output_size: Sequence[Size]) ->
     kernel = even_windows(sizes, wanted)
     if kernel is not None:
         return _max_pool(ctx, x, Windows(kernel, kernel, [0] * spatial, [1] * spatial), False, ctx.used(1))
+    results: tuple[ir.Value, ...]
     if ctx.used(1):
         results = _max_with_indices(ctx, batched, sizes, wanted)
     else:
