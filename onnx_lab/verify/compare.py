@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 # (rtol, atol) by torch dtype: a few units in the last place of a sum of some thousand terms.
 TOLERANCES: dict[str, tuple[float, float]] = {
@@ -55,6 +56,7 @@ def compare(
     actual_dtype: str | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    scaled: bool = False,
 ) -> Comparison:
     """Compare an ONNX Runtime value with PyTorch's.
 
@@ -63,6 +65,8 @@ def compare(
         actual: the runtime's value in the same form.
         dtype: torch dtype name, which decides the default tolerance.
         actual_dtype: dtype name of the runtime's value, when it can differ.
+        scaled: measure small elements against the root mean square of the tensor: the rounding of a
+            long sum is relative to its terms, which an intermediate value no longer shows.
     """
     if expected.shape != actual.shape:
         return Comparison("shape", detail=f"shape {actual.shape}, eager has {expected.shape}")
@@ -74,7 +78,7 @@ def compare(
     limits = (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
     if expected.dtype.kind in "biu":
         return _whole_numbers(expected, actual, limits)
-    return _real_numbers(expected.astype(np.float64), actual.astype(np.float64), limits)
+    return _real_numbers(expected.astype(np.float64), actual.astype(np.float64), limits, scaled)
 
 
 def _whole_numbers(expected: Any, actual: Any, limits: tuple[float, float]) -> Comparison:
@@ -90,14 +94,15 @@ def _whole_numbers(expected: Any, actual: Any, limits: tuple[float, float]) -> C
     return _result(status, largest, relative, _cosine(a, b), worst, expected, actual)
 
 
-def _real_numbers(expected: Any, actual: Any, limits: tuple[float, float]) -> Comparison:
+def _real_numbers(expected: Any, actual: Any, limits: tuple[float, float], scaled: bool) -> Comparison:
     one_nan = np.isnan(expected) != np.isnan(actual)
     same = (np.isnan(expected) & np.isnan(actual)) | (expected == actual)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.where(same, 0.0, np.abs(expected - actual))
         gap = np.where(one_nan, np.inf, gap)
         size = np.where(np.isfinite(expected), np.abs(expected), 0.0)
-        allowed = limits[1] + limits[0] * size
+        floor = float(np.sqrt(np.mean(size * size))) if scaled else 0.0
+        allowed = limits[1] + limits[0] * np.maximum(size, floor)
         relative = np.where(gap == 0, 0.0, gap / np.maximum(size, 1e-12))
     worst = np.unravel_index(int(np.argmax(gap - allowed)), gap.shape)
     broken = bool((gap > allowed).any())
@@ -113,10 +118,10 @@ def _result(status: str, largest: float, relative: float, cosine: float, worst: 
 
 
 def _cosine(a: Any, b: Any) -> float:
-    a, b = a.reshape(-1), b.reshape(-1)
-    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    x, y = (torch.from_numpy(np.ascontiguousarray(one)).reshape(-1) for one in (a, b))
+    lengths = float(torch.linalg.vector_norm(x) * torch.linalg.vector_norm(y))
     if not np.isfinite(lengths):
         return float("nan")
     if lengths == 0:
-        return 1.0 if np.array_equal(a, b) else 0.0
-    return float(np.dot(a, b) / lengths)
+        return 1.0 if torch.equal(x, y) else 0.0
+    return float(torch.dot(x, y)) / lengths

@@ -66,7 +66,7 @@ def diff(
             rows.append(_row(call, None, value, name, _reason(call, name)))
             continue
         array, kind = read(found.get(str(name)))
-        result = compare(plain(value), array, dtype_name(value), actual_dtype=kind, rtol=rtol, atol=atol)
+        result = compare(plain(value), array, dtype_name(value), actual_dtype=kind, rtol=rtol, atol=atol, scaled=True)
         rows.append(_row(call, result, value, name, result.detail))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["status"] = pd.Categorical(frame["status"])

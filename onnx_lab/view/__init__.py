@@ -1,0 +1,1 @@
+"""Tables, drawings, HTML and text; nothing here knows a notebook."""
