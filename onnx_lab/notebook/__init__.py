@@ -1,0 +1,1 @@
+"""Magics, completion, progress and widgets: the only package that knows IPython."""
