@@ -69,6 +69,8 @@ def same_default(have: Any, want: Any) -> bool:
         return False
     if isinstance(want, (list, tuple)) and isinstance(have, (list, tuple)):
         return list(have) == list(want)
+    if isinstance(want, (list, tuple)):  # torch repeats a single number for every axis
+        return set(want) == {have}
     if isinstance(want, float) and math.isnan(want):
         return bool(math.isnan(have))
     return bool(have == want)
