@@ -121,10 +121,11 @@ class ExportResult:
         Takes inputs as ``verify`` does; see ``onnx_lab.verify.diff.diff`` for columns and options.
         """
         from onnx_lab.verify.diff import diff
+        from onnx_lab.view.diff_frame import as_diff_frame
 
         given, keywords = self._inputs(args, kwargs)
         feeds = self._capture.signature.flatten_inputs(given, keywords)
-        return diff(self.captured, self.model, self.values, feeds, **options)
+        return as_diff_frame(diff(self.captured, self.model, self.values, feeds, **options))
 
     def _inputs(self, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if args is None and kwargs is None:

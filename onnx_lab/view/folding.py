@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from onnx_lab.view.box_graph import BoxGraph
 
 Path = tuple[str, ...]
-VISIBLE = 60  # boxes that a reader takes in at one glance
+VISIBLE = 48  # boxes that a reader takes in at one glance
 STUB_ABOVE = 4  # a source with more visible consumers is drawn once and named elsewhere
 
 

@@ -55,7 +55,7 @@ def card(title: str, rows: Mapping[str, str]) -> str:
     )
     return (
         f'<div style="font-weight:600;font-size:15px;margin-bottom:4px">{escape(title)}</div>'
-        f'<table style="border-collapse:collapse;margin:0">{body}</table>'
+        f'<table style="border-collapse:collapse;margin:0;font-size:13px">{body}</table>'
     )
 
 
@@ -77,7 +77,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, status: str 
         body.append(f'<tr style="background:none">{cells}</tr>')
     caption = f'<div style="opacity:.7">{len(rows)} of {total} rows shown</div>' if total > len(rows) else ""
     return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:4px 0">'
+        '<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:4px 0;font-size:13px">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>{caption}"
     )
 
@@ -169,9 +169,9 @@ def module_text(modules: Sequence[str]) -> str:
 
 def diff_bundle(frame: Any) -> dict[str, Any]:
     """Text and HTML of a diff: the rows that differ in order, then the largest differences."""
+    first = frame.attrs.get("first_divergent")
     order = frame["status"].isin(["mismatch", "nan", "shape", "dtype"])
     wrong, rest = frame[order], frame[~order].sort_values("max_abs", ascending=False)
-    first = frame.attrs.get("first_divergent")
     counts = ", ".join(f"{count} {name}" for name, count in frame["status"].value_counts().items() if count)
     verdict = f"first divergent call: {first}" if first else "no call differs"
     columns = ["status", "call", "op", "max_abs", "max_rel", "cosine", "module", "source", "shape", "reason"]
