@@ -23,14 +23,15 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = {"floor", "Mod", "Max", "Min", "FloorDiv", "CleanDiv", "CeilToInt", "PythonMod", "ceiling"}
 
 
-def record(function: Callable[..., Any], specs: Sequence[Spec]) -> CapturedGraph:
+def record(function: Callable[..., Any], specs: Sequence[Spec], *, whole: bool = True) -> CapturedGraph:
     """Run ``function`` on fake values of these specs and return its calls.
 
-    Composite operators stay whole. Inputs are called ``in_0``, ``in_1`` and so on, outputs ``out_0``.
+    Inputs are called ``in_0``, ``in_1`` and so on, outputs ``out_0``.
 
     Args:
         function: takes one tensor (or number) per spec, returns a tensor or a tuple of them.
         specs: symbolic dims keep their names in the result.
+        whole: composite operators stay one call (then their own kernels are not entered either).
     """
     space = _Space(specs)
     values = [space.value(spec) for spec in specs]
@@ -39,7 +40,7 @@ def record(function: Callable[..., Any], specs: Sequence[Spec]) -> CapturedGraph
         return list(torch.utils._pytree.tree_leaves(function(*given)))
 
     with torch.no_grad():
-        module = make_fx(flat, tracing_mode="symbolic", pre_dispatch=True, _allow_non_fake_inputs=True)(*values)
+        module = make_fx(flat, tracing_mode="symbolic", pre_dispatch=whole, _allow_non_fake_inputs=True)(*values)
     converter = FxConverter(space.rename)
     graph = CapturedGraph("recorded", [], [], {}, [], front_end="recorder")
     names: dict[str, Any] = {}

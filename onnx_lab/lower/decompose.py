@@ -36,7 +36,7 @@ def _record(call: Call, names: list[str], specs: list[Spec]) -> CapturedGraph | 
     from onnx_lab.capture.functionalize import drop_dead_calls, functionalize
     from onnx_lab.capture.recorder import record
 
-    function = _function(call.key)
+    function, composite = _function(call.key)
     if function is None:
         return None
     positions = {name: index for index, name in enumerate(names)}
@@ -46,7 +46,7 @@ def _record(call: Call, names: list[str], specs: list[Spec]) -> CapturedGraph | 
         return function(*args, **kwargs)
 
     try:
-        graph = record(run, specs)
+        graph = record(run, specs, whole=not composite)
     except Exception:  # whatever a decomposition raises, the operator is then reported as missing
         return None
     functionalize(graph)
@@ -56,8 +56,8 @@ def _record(call: Call, names: list[str], specs: list[Spec]) -> CapturedGraph | 
     return graph
 
 
-def _function(key: str) -> Callable[..., Any] | None:
-    """torch's decomposition of an operator: its table first, then the composite kernel."""
+def _function(key: str) -> tuple[Callable[..., Any] | None, bool]:
+    """torch's decomposition of an operator: its table first, then the composite kernel (True for that)."""
     import torch
     from torch._decomp import decomposition_table
 
@@ -65,14 +65,14 @@ def _function(key: str) -> Callable[..., Any] | None:
 
     overload = resolve(key)
     if overload is None:
-        return None
+        return None, False
     if overload in decomposition_table:
-        return decomposition_table[overload]  # type: ignore[no-any-return]
+        return decomposition_table[overload], False
     if overload._can_decompose():
-        return lambda *args, **kwargs: overload.decompose(*args, **kwargs)
+        return lambda *args, **kwargs: overload.decompose(*args, **kwargs), True
     if overload in torch._decomp.core_aten_decompositions():
-        return torch._decomp.core_aten_decompositions()[overload]  # type: ignore[no-any-return]
-    return None
+        return torch._decomp.core_aten_decompositions()[overload], False
+    return None, False
 
 
 def _to_torch(value: Any) -> Any:
