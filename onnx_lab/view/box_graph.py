@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_lab.program.graph import CapturedGraph, Region
 from onnx_lab.program.op_key import OpKey
+from onnx_lab.view.module_calls import separate_runs
 
 SMALL_CONSTANT = 16  # elements up to which a constant's content is shown
 
@@ -91,6 +92,7 @@ def of_captured(graph: CapturedGraph) -> BoxGraph:
             spec = made[name][1]
             boxes[key] = Box(key, output.name, "output", detail=spec, tip=[f"output {output.name}", spec])
             edges.append((made[name][0], key, spec))
+    separate_runs(boxes.values(), classes)
     return BoxGraph(graph.name, boxes, edges, classes)
 
 
@@ -132,6 +134,7 @@ def of_model(model: ir.Model) -> BoxGraph:
         boxes[key] = Box(key, value.name or "", "output", detail=_type(value), tip=[f"output {value.name}", _type(value)])
         if id(value) in made:
             edges.append((made[id(value)], key, _type(value)))
+    separate_runs(boxes.values(), classes)
     return BoxGraph(model.graph.name or "model", boxes, edges, classes)
 
 
