@@ -44,9 +44,9 @@ model = EfficientNet.from_pretrained(
 ).eval()
 
 photos = [Image.fromarray(photo) for photo in (data.chelsea(), data.coffee())]
-side_by_side = Image.new("RGB", (640, 300), "white")
+side_by_side = Image.new("RGB", (640, 210), "white")
 for place, photo in zip((0, 330), photos, strict=True):
-    side_by_side.paste(photo.resize((310, 310 * photo.height // photo.width)), (place, 40))
+    side_by_side.paste(photo.resize((310, 206)), (place, 0))
 side_by_side
 
 # %% [markdown]
@@ -101,20 +101,21 @@ show_best(from_torch)
 # %load_ext onnx_lab
 
 # %%
-# result = %onnx_export model x -o efficientnet.onnx --dynamic {0: "batch"} --input-names image --output-names scores --verify
+# result = %onnx_export model x -o efficientnet.onnx --dynamic 0=batch --input-names image --output-names scores --verify
 result
 
 # %% [markdown]
 # ## 3. Look inside
 #
-# The graph is folded: each box that stands for a part of your model says how many operators it holds.
-# It is a picture like any other, and `%onnx_graph result --open _blocks.0` opens one part of it.
+# The result above shows the whole graph. It is folded: a yellow box stands for a part of your model, and says how many
+# operators are in it. `%onnx_graph` draws any part, here one block of the network. On the left is what PyTorch ran, on
+# the right what the file holds. Dotted lines join what belongs together. Names are those of your modules.
 
 # %%
-# %onnx_graph result
+# %onnx_graph result --kind both --focus _blocks.4
 
 # %% [markdown]
-# Which ONNX operators does the file use, and which PyTorch operators did they come from?
+# Which operators does the model use, what became of each, and which line of code asked for it?
 
 # %%
 # %onnx_ops result
@@ -128,7 +129,8 @@ result
 
 # %% [markdown]
 # Do the numbers agree, all the way through? `%onnx_diff` runs PyTorch and ONNX Runtime on the same input and compares
-# every step, not only the result. If a model goes wrong, the first bad row shows where.
+# every step, not only the result. What differs comes first, then the largest differences, here all of them tiny:
+# two programs add the same numbers in another order. If a model goes wrong, the first bad row shows where.
 
 # %%
 # %onnx_diff result
@@ -152,7 +154,7 @@ print("largest difference:", np.abs(from_file - from_torch).max())
 # %%
 for many in (1, 5):
     (scores,) = session.run(["scores"], {"image": x[:1].repeat(many, 1, 1, 1).numpy()})
-    print(many, "->", scores.shape, "class", scores.argmax(1))
+    print(f"{many} in, scores of shape {scores.shape}, classes {scores.argmax(1)}")
 
 # %% [markdown]
 # ## The same in a script

@@ -49,11 +49,26 @@ def run(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
         record_timing=False,
+        # The kernel warns on every start that loopback is not encrypted.
+        extra_arguments=["--Application.log_level=ERROR"],
     )
     path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
     client.execute(env={**os.environ, "PYTHONPATH": path})
     notebook.metadata.language_info = nbformat.from_dict({"name": "python"})
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in map(_lean, cell.outputs) if output is not None]
     return notebook
+
+
+def _lean(output: nbformat.NotebookNode) -> nbformat.NotebookNode | None:
+    """The output without what only takes room; None when nothing is left."""
+    if "data" not in output:
+        return output
+    if "image/jpeg" in output.data:
+        output.data.pop("image/png", None)  # a photograph is given as both
+    # A progress bar that has done its work is an empty display; whether there was one depends on the machine.
+    return output if any(output.data.values()) else None
 
 
 def to_html(notebook: nbformat.NotebookNode) -> str:

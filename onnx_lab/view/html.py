@@ -68,7 +68,9 @@ def note_list(notes: Sequence[str]) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, status: str | None = None, total: int = 0) -> str:
-    """A table; the column ``status`` gets a symbol and a colour. ``total`` rows exist in all."""
+    """A table; the column ``status`` gets a symbol and a colour, empty ones are left out; ``total`` rows exist in all."""
+    filled = [at for at in range(len(columns)) if not rows or any(row[at] not in ("", None) for row in rows)]
+    columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
     head = "".join(f'<th style="{_HEAD}">{escape(column)}</th>' for column in columns)
     at = columns.index(status) if status in columns else -1
     body = []
@@ -92,7 +94,9 @@ def _cell(value: Any, is_status: bool) -> str:
         value = ", ".join(map(str, value))
     text = "" if value is None else str(value)
     short = text if len(text) <= 90 else text[:87] + "..."
-    return f'<td style="{_CELL};{_CODE}" title="{escape(text)}">{escape(short)}</td>'
+    # A shape or a name broken over lines makes the table several times as tall.
+    wrap = ";white-space:nowrap" if len(text) <= 48 else ""
+    return f'<td style="{_CELL};{_CODE}{wrap}" title="{escape(text)}">{escape(short)}</td>'
 
 
 def frame_html(frame: Any, columns: Sequence[str], *, status: str | None = None, limit: int = ROWS_SHOWN) -> str:
@@ -142,12 +146,16 @@ def coverage_bundle(coverage: Any) -> dict[str, Any]:
     """Text and HTML of a coverage: missing operators first."""
     columns = ["supported", "op", "count", "how", "modules", "source", "reason", "nearest"]
     rows = [[_coverage_cell(row, key) for key in columns] for row in coverage.rows[:ROWS_SHOWN]]
-    verdict = "every operator can be lowered" if coverage.supported else f"{len(coverage.missing)} operators are missing"
+    verdict = (
+        "every operator can be lowered" if coverage.supported else f"{len(coverage.missing)} operators are missing"
+    )
     title = f"{len(coverage.rows)} operators, opset {coverage.opset}: {verdict}"
     shown = table(columns, rows, status="supported", total=len(coverage.rows))
     head = f'<div style="font-weight:600;font-size:15px">{escape(title)}</div>'
     lines = [repr(coverage)]
-    lines += [f"  missing {row['op']} x{row['count']} at {row['source'].where()}: {row['reason']}" for row in coverage.missing]
+    lines += [
+        f"  missing {row['op']} x{row['count']} at {row['source'].where()}: {row['reason']}" for row in coverage.missing
+    ]
     return {"text/plain": "\n".join(lines), "text/html": block(head + shown)}
 
 

@@ -43,7 +43,8 @@ ERRORS = f"{CODE_CELLS}.flatMap(cell => cell.model.outputs.toJSON()).filter(outp
 FAILED_CELLS = f"() => {ERRORS}.map(output => output.ename + ': ' + output.evalue)"
 FINISHED = f"""() => {ERRORS}.length || {CODE_CELLS}.every(
     cell => cell.model.executionCount !== null && cell.model.executionState !== 'running')"""
-NOTEBOOK_HEIGHT = "() => document.querySelector('.jp-WindowedPanel-inner, .jp-Notebook').scrollHeight"
+SCROLL_ON = "n => { const at = n.scrollTop; n.scrollTop += n.clientHeight - 40; return n.scrollTop > at; }"
+MOST_SHOTS = 30
 
 # The page and the server share the machine with other tests, so limits are generous; a passing test does not wait.
 START_SECONDS, KERNEL_MS = 90, 90_000
@@ -68,6 +69,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group("browser"))
         if not CHROMIUM and not os.environ.get("CI"):
             item.add_marker(pytest.mark.skip(reason="no chromium on PATH (Debian: apt-get install chromium)"))
+
+
+def _shots() -> Path | None:
+    folder = os.environ.get("SHOTS")
+    if not folder:
+        return None
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder)
 
 
 @dataclass(frozen=True)
@@ -171,21 +180,22 @@ class NotebookPage:
         self.page.wait_for_function(FINISHED, timeout=seconds * 1000)
         assert not (failed := self.page.evaluate(FAILED_CELLS)), "\n".join(failed)
 
-    def shot(self, name: str, whole: bool = False) -> None:
-        """Keep a picture of the page in the folder that SHOTS names; ``whole``: tall enough for the whole notebook."""
-        folder = os.environ.get("SHOTS")
-        if not folder:
+    def shot(self, name: str) -> None:
+        """Keep a picture of what is in sight, in the folder that SHOTS names."""
+        if folder := _shots():
+            self.page.screenshot(path=folder / f"{name}.png")
+
+    def shot_all(self, name: str) -> None:
+        """Keep pictures of the whole notebook from top to bottom: ``name_1.png``, ``name_2.png`` ..."""
+        if not (folder := _shots()):
             return
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        before = self.page.viewport_size
-        if whole:
-            # The notebook scrolls inside the page, so the page itself has to grow.
-            height = self.page.evaluate(NOTEBOOK_HEIGHT)
-            self.page.set_viewport_size({"width": 1200, "height": min(int(height) + 150, 12_000)})
-            self.page.wait_for_timeout(500)
-        self.page.screenshot(path=Path(folder) / f"{name}.png")
-        if whole and before:
-            self.page.set_viewport_size(before)
+        scroller = self.page.locator(".jp-WindowedPanel-outer").first
+        scroller.evaluate("node => { node.scrollTop = 0; }")
+        for number in range(1, MOST_SHOTS + 1):
+            self.page.wait_for_timeout(500)  # cells are drawn when they come into sight
+            self.page.screenshot(path=folder / f"{name}_{number}.png")
+            if not scroller.evaluate(SCROLL_ON):
+                return
 
     def is_clean(self) -> None:
         """No request left the machine, and no script of the page raised an error."""

@@ -34,5 +34,5 @@ def test_quickstart_shows_pictures_and_tables(open_notebook, ask):
 
     assert ask("[int(c) for c in from_file.argmax(1)]") == [285, 967]
     expect(page.locator(".jp-OutputArea-output pre", has_text="espresso").last).to_be_attached()
-    page.shot("quickstart", whole=True)
+    page.shot_all("quickstart")
     page.is_clean()
