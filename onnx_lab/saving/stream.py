@@ -7,18 +7,17 @@ large initializers is serialized as usual, and those are written straight from t
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir import tensor_adapters
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
 _LENGTH_DELIMITED = 2
-_CHUNK = 1 << 24  # bytes of a weight that is not contiguous are copied in pieces of this size
+_CHUNK = 1 << 22  # bytes of a weight that is not contiguous are copied in pieces of about this size
 INLINE_BELOW = 1024  # smaller initializers stay in the skeleton
 
 
@@ -27,13 +26,22 @@ def split_model(model: ir.Model) -> tuple[onnx.ModelProto, list[ir.Value]]:
 
     The model itself is not changed.
     """
-    large = [value for value in model.graph.initializers.values() if _is_large(value)]
-    taken = {value.name for value in large}
-    kept = {name: value for name, value in model.graph.initializers.items() if name not in taken}
-    proto = onnx.ModelProto()
+    graph = model.graph
+    large = [value for value in graph.initializers.values() if _is_large(value)]
+    taken = {id(value) for value in large}
+    skeleton = ir.GraphView(
+        graph.inputs,
+        graph.outputs,
+        nodes=list(graph),
+        initializers=[value for value in graph.initializers.values() if id(value) not in taken],
+        doc_string=graph.doc_string,
+        opset_imports=dict(graph.opset_imports),
+        name=graph.name or "model",
+        metadata_props=dict(graph.metadata_props),
+    )
     head = ir.Model(
-        ir.Graph([], [], nodes=[], opset_imports=dict(model.graph.opset_imports), name=model.graph.name),
-        ir_version=model.ir_version,
+        skeleton,  # type: ignore[arg-type]  # a view serializes like a graph and does not own the nodes
+        ir_version=model.ir_version or 10,
         producer_name=model.producer_name,
         producer_version=model.producer_version,
         domain=model.domain,
@@ -42,32 +50,7 @@ def split_model(model: ir.Model) -> tuple[onnx.ModelProto, list[ir.Value]]:
         functions=list(model.functions.values()),
         metadata_props=dict(model.metadata_props),
     )
-    proto.CopyFrom(ir.to_proto(head))
-    graph = proto.graph
-    graph.Clear()
-    _fill_graph(graph, model.graph, kept)
-    return proto, large
-
-
-def _fill_graph(proto: onnx.GraphProto, graph: ir.Graph, initializers: dict[str, ir.Value]) -> None:
-    proto.name = graph.name or "model"
-    if graph.doc_string:
-        proto.doc_string = graph.doc_string
-    for key, text in graph.metadata_props.items():
-        proto.metadata_props.add(key=key, value=text)
-    proto.input.extend(ir.to_proto(value) for value in graph.inputs)
-    proto.output.extend(ir.to_proto(value) for value in graph.outputs)
-    outputs = {id(value) for value in graph.outputs}
-    for node in graph:
-        proto.node.append(ir.to_proto(node))
-        for value in node.outputs:
-            if value.type is not None and id(value) not in outputs and value.name:
-                proto.value_info.append(ir.to_proto(value))
-    for value in initializers.values():
-        if value.const_value is not None:
-            tensor = ir.to_proto(value.const_value)
-            tensor.name = value.name or ""
-            proto.initializer.append(tensor)
+    return ir.to_proto(head), large
 
 
 def _is_large(value: ir.Value) -> bool:
@@ -75,59 +58,82 @@ def _is_large(value: ir.Value) -> bool:
     return tensor is not None and tensor.nbytes >= INLINE_BELOW and tensor.dtype != ir.DataType.STRING
 
 
-def write_inline(handle: BinaryIO, model: ir.Model) -> None:
-    """Write the whole model as one file."""
-    proto, large = split_model(model)
-    headers = [_tensor_header(value) for value in large]
-    sizes = [len(head) + _field_size(_TENSOR_RAW_DATA, _nbytes(value)) for head, value in zip(headers, large, strict=True)]
-    body = proto.graph.SerializeToString()
-    total = len(body) + sum(_field_size(_GRAPH_INITIALIZER, size) for size in sizes)
-    proto.ClearField("graph")
-    handle.write(proto.SerializeToString())
-    handle.write(_tag(_MODEL_GRAPH) + _varint(total))
-    handle.write(body)
-    for head, size, value in zip(headers, sizes, large, strict=True):
-        handle.write(_tag(_GRAPH_INITIALIZER) + _varint(size) + head)
-        handle.write(_tag(_TENSOR_RAW_DATA) + _varint(_nbytes(value)))
-        for piece in raw_bytes(value):
-            handle.write(piece)
+def without_values(values: list[ir.Value]) -> list[str]:
+    """Names of initializers that have a shape but no numbers: meta and fake tensors."""
+    raws = {str(value.name): getattr(value.const_value, "raw", None) for value in values}
+    return [name for name, raw in raws.items() if getattr(raw, "is_meta", False) or hasattr(raw, "fake_mode")]
 
 
-def _tensor_header(value: ir.Value) -> bytes:
-    tensor = value.const_value
-    assert tensor is not None
-    header = onnx.TensorProto(name=value.name, data_type=int(tensor.dtype), dims=[int(dim) for dim in tensor.shape])
-    return header.SerializeToString()
+class InlineFile:
+    """The bytes of a model with all weights inside; ``size`` is known before anything is written."""
+
+    def __init__(self, proto: onnx.ModelProto, large: list[ir.Value]) -> None:
+        self._large = large
+        self._headers = [tensor_header(value).SerializeToString() for value in large]
+        self._sizes = [
+            len(header) + _field_size(_TENSOR_RAW_DATA, nbytes(value))
+            for header, value in zip(self._headers, large, strict=True)
+        ]
+        self._body = proto.graph.SerializeToString()
+        head = onnx.ModelProto()
+        head.CopyFrom(proto)
+        head.ClearField("graph")
+        self._head = head.SerializeToString()
+        self._total = len(self._body) + sum(_field_size(_GRAPH_INITIALIZER, size) for size in self._sizes)
+        self.size = len(self._head) + _field_size(_MODEL_GRAPH, self._total)
+
+    def write(self, handle: BinaryIO) -> None:
+        handle.write(self._head)
+        handle.write(_tag(_MODEL_GRAPH) + _varint(self._total))
+        handle.write(self._body)
+        for header, size, value in zip(self._headers, self._sizes, self._large, strict=True):
+            handle.write(_tag(_GRAPH_INITIALIZER) + _varint(size) + header)
+            handle.write(_tag(_TENSOR_RAW_DATA) + _varint(nbytes(value)))
+            handle.writelines(raw_bytes(value))
 
 
-def _nbytes(value: ir.Value) -> int:
-    assert value.const_value is not None
-    return value.const_value.nbytes
+def tensor_header(value: ir.Value) -> onnx.TensorProto:
+    """Name, element type and shape of an initializer."""
+    tensor = _tensor(value)
+    return onnx.TensorProto(name=value.name, data_type=int(tensor.dtype), dims=list(tensor.shape.numpy()))
+
+
+def nbytes(value: ir.Value) -> int:
+    return int(_tensor(value).nbytes)
 
 
 def raw_bytes(value: ir.Value) -> Iterator[bytes | memoryview]:
     """The weight's bytes, little endian and in row order, without copying contiguous ones."""
-    tensor = value.const_value
-    assert tensor is not None
-    torch_tensor = getattr(tensor, "raw", None)
-    if hasattr(torch_tensor, "is_contiguous") and not torch_tensor.is_contiguous():
-        yield from _strided(torch_tensor)
-        return
-    array = tensor.numpy()
-    if tensor.dtype.bitwidth < 8 or not array.flags.c_contiguous:
+    tensor = _tensor(value)
+    if tensor.dtype.bitwidth < 8 or sys.byteorder == "big":
         yield tensor.tobytes()
         return
-    flat = array.reshape(-1).view(np.uint8)
-    yield memoryview(flat)  # type: ignore[arg-type]
+    raw: Any = getattr(tensor, "raw", None)
+    if hasattr(raw, "resolve_neg"):
+        # A torch tensor may be a lazily negated view, which numpy does not know.
+        tensor = type(tensor)(raw.detach().resolve_neg(), name=tensor.name) if raw.is_neg() else tensor
+    for block in _row_blocks(tensor.numpy()):
+        yield np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
 
 
-def _strided(tensor: Any) -> Iterator[bytes]:
-    """A weight that is a view (a transposed one, say): row blocks are copied one after the other."""
-    row = max(1, math.prod(tensor.shape[1:])) * tensor.element_size()
+def _row_blocks(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """Parts of an array in row order: itself if it is contiguous, else pieces that are cheap to copy."""
+    if array.flags.c_contiguous or array.nbytes <= _CHUNK:
+        yield array
+        return
+    row = array.nbytes // array.shape[0]
+    if row > _CHUNK:
+        for inner in array:
+            yield from _row_blocks(inner)
+        return
     step = max(1, _CHUNK // row)
-    for start in range(0, tensor.shape[0], step):
-        block = tensor[start : start + step].contiguous()
-        yield tensor_adapters.TorchTensor(block).tobytes()
+    for start in range(0, array.shape[0], step):
+        yield array[start : start + step]
+
+
+def _tensor(value: ir.Value) -> Any:
+    assert value.const_value is not None
+    return value.const_value
 
 
 def _varint(number: int) -> bytes:
