@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
+
+from onnx_lab.verify.arrays import plain
 
 # (rtol, atol) by torch dtype: a few units in the last place of a sum of some thousand terms.
 TOLERANCES: dict[str, tuple[float, float]] = {
@@ -14,10 +16,17 @@ TOLERANCES: dict[str, tuple[float, float]] = {
     "float32": (1e-3, 1e-4),
     "float16": (1e-2, 1e-2),
     "bfloat16": (4e-2, 4e-2),
-    "complex64": (1e-3, 1e-4),
-    "complex128": (1e-6, 1e-8),
+    # One step of the last place: three and two bits of mantissa.
+    "float8_e4m3fn": (0.13, 0.01),
+    "float8_e4m3fnuz": (0.13, 0.01),
+    "float8_e5m2": (0.26, 0.01),
+    "float8_e5m2fnuz": (0.26, 0.01),
 }
 EXACT = (0.0, 0.0)  # integers and booleans
+_BLOCK = 1 << 20  # elements compared at a time, so that wide copies stay small
+_SAMPLE = 1 << 16
+_SCALE_PART = 0.25
+NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +35,23 @@ class Comparison:
 
     Attributes:
         status: ``match``, ``mismatch``, ``nan`` (NaN on one side only), ``shape`` or ``dtype``.
-        max_abs: largest absolute difference; infinite where only one side is finite.
-        max_rel: largest difference relative to the expected value.
-        cosine: cosine similarity of the flattened tensors, NaN where it is not defined.
-        index: position of the worst element, None when there is none.
+        max_abs: largest absolute difference; infinite where only one side is finite or NaN; NaN when the
+            shapes differ.
+        mean_abs: mean absolute difference.
+        max_rel: largest difference relative to the expected value, or to ``atol`` where that is larger.
+        cosine: cosine similarity of the elements that are finite on both sides, NaN where not defined.
+        snr: energy of the expected values against that of the difference, in decibels.
+        index: position of the worst element (the one furthest above its tolerance), None for no element.
         expected, actual: the two values there.
         detail: a short sentence on a difference of shape or dtype.
     """
 
     status: str
     max_abs: float = 0.0
+    mean_abs: float = 0.0
     max_rel: float = 0.0
-    cosine: float = float("nan")
+    cosine: float = 1.0
+    snr: float = math.inf
     index: tuple[int, ...] | None = None
     expected: Any = None
     actual: Any = None
@@ -49,79 +63,142 @@ class Comparison:
 
 
 def compare(
-    expected: np.ndarray[Any, Any],
-    actual: np.ndarray[Any, Any],
-    dtype: str,
+    expected: Any,
+    actual: Any,
     *,
-    actual_dtype: str | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     scaled: bool = False,
 ) -> Comparison:
-    """Compare an ONNX Runtime value with PyTorch's.
+    """Compare a value of ONNX Runtime with PyTorch's.
+
+    An element agrees when ``|actual - expected| <= atol + rtol * |expected|``; equal infinities agree, and
+    NaN with NaN.
 
     Args:
-        expected: PyTorch's value; bfloat16 widened to float32, complex as ``(*shape, 2)``.
-        actual: the runtime's value in the same form.
-        dtype: torch dtype name, which decides the default tolerance.
-        actual_dtype: dtype name of the runtime's value, when it can differ.
-        scaled: measure small elements against the root mean square of the tensor: the rounding of a
-            long sum is relative to its terms, which an intermediate value no longer shows.
+        expected, actual: torch tensors, numbers, numpy arrays or values of the runtime; complex tensors
+            are compared as ``(*shape, 2)``.
+        rtol, atol: default: ``TOLERANCES`` of the expected dtype; integers and bools are exact.
+        scaled: small elements are measured against the size of their neighbours (a quarter of the lower
+            quartile of the magnitudes): the rounding error of a sum is relative to its terms, which an
+            intermediate value no longer shows.
     """
-    if expected.shape != actual.shape:
-        return Comparison("shape", detail=f"shape {actual.shape}, eager has {expected.shape}")
-    if actual_dtype is not None and actual_dtype != dtype:
-        return Comparison("dtype", detail=f"dtype {actual_dtype}, eager has {dtype}")
-    if expected.size == 0:
-        return Comparison("match", cosine=1.0)
-    default = TOLERANCES.get(dtype, EXACT)
+    (a, want), (b, got) = plain(expected), plain(actual)
+    if a.shape != b.shape:
+        detail = f"shape {list(b.shape)}, eager has {list(a.shape)}"
+        return Comparison("shape", NAN, NAN, NAN, NAN, NAN, detail=detail)
+    default = TOLERANCES.get(want, EXACT)
     limits = (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
-    if expected.dtype.kind in "biu":
-        return _whole_numbers(expected, actual, limits)
-    return _real_numbers(expected.astype(np.float64), actual.astype(np.float64), limits, scaled)
+    whole = a.dtype.kind in "biu" and b.dtype.kind in "biu"
+    sums = _Sums(whole, limits)
+    sums.add_all(a, b)
+    if not whole and scaled and sums.broken and not sums.one_nan:
+        sums = _Sums(whole, limits, _scale(a))
+        sums.add_all(a, b)
+    detail = "" if want == got else f"dtype {got}, eager has {want}"
+    return sums.result(a, b, detail)
 
 
-def _whole_numbers(expected: Any, actual: Any, limits: tuple[float, float]) -> Comparison:
-    """Exact differences: Python ints where 64 bits could wrap around."""
-    wide = np.int64 if expected.dtype.itemsize < 8 else object
-    gap = np.abs(expected.astype(wide) - actual.astype(wide))
-    worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
-    largest = float(gap[worst])
-    with np.errstate(over="ignore"):
-        a, b = expected.astype(np.float64), actual.astype(np.float64)
-    status = "match" if largest <= limits[1] else "mismatch"
-    relative = largest / max(1.0, abs(float(expected[worst])))
-    return _result(status, largest, relative, _cosine(a, b), worst, expected, actual)
+@dataclass(slots=True)
+class _Sums:
+    """What is known of the difference after some blocks of elements."""
+
+    whole: bool
+    limits: tuple[float, float]
+    scale: float = 0.0
+    count: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    gaps: float = 0.0
+    broken: bool = False
+    one_nan: bool = False
+    worst: int = 0
+    excess: float = -math.inf
+    products: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(4))  # a·b, a·a, b·b, (a-b)·(a-b)
+
+    def add_all(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> None:
+        left, right = a.reshape(-1), b.reshape(-1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for start in range(0, left.size, _BLOCK):
+                self._add(start, left[start : start + _BLOCK], right[start : start + _BLOCK])
+
+    def _add(self, start: int, a: Any, b: Any) -> None:
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        gap = _whole_gap(a, b) if self.whole else self._real_gap(x, y)
+        size = np.where(np.isfinite(x), np.abs(x), 0.0)
+        rtol, atol = self.limits
+        excess = gap - (atol + rtol * np.maximum(size, self.scale))
+        at = int(np.argmax(excess))
+        if excess[at] > self.excess:
+            self.excess, self.worst = float(excess[at]), start + at
+        self.broken |= bool(excess[at] > 0)
+        self.max_abs = max(self.max_abs, float(gap.max()))
+        floor = max(atol, 1.0 if self.whole else np.finfo(np.float64).tiny)
+        self.max_rel = max(self.max_rel, float((gap / np.maximum(size, floor)).max()))
+        self.gaps += float(gap.sum())
+        self.count += gap.size
+        finite = np.isfinite(x) & np.isfinite(y)
+        if not finite.all():
+            x, y, gap = x[finite], y[finite], gap[finite]
+        self.products += [x @ y, x @ x, y @ y, gap @ gap]
+
+    def _real_gap(self, x: Any, y: Any) -> Any:
+        nan_x, nan_y = np.isnan(x), np.isnan(y)
+        only_one = nan_x != nan_y
+        self.one_nan |= bool(only_one.any())
+        gap = np.where((x == y) | (nan_x & nan_y), 0.0, np.abs(x - y))
+        return np.where(only_one, np.inf, gap)
+
+    def result(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], detail: str) -> Comparison:
+        status = "dtype" if detail else "nan" if self.one_nan else "mismatch" if self.broken else "match"
+        if not self.count:
+            return Comparison(status, detail=detail)
+        index = tuple(int(axis) for axis in np.unravel_index(self.worst, a.shape))
+        product, left, right, noise = (float(one) for one in self.products)
+        return Comparison(
+            status,
+            max_abs=self.max_abs,
+            mean_abs=self.gaps / self.count,
+            max_rel=self.max_rel,
+            cosine=_cosine(product, left, right),
+            snr=_decibels(left, noise),
+            index=index,
+            expected=a[index].item(),
+            actual=b[index].item(),
+            detail=detail,
+        )
 
 
-def _real_numbers(expected: Any, actual: Any, limits: tuple[float, float], scaled: bool) -> Comparison:
-    one_nan = np.isnan(expected) != np.isnan(actual)
-    same = (np.isnan(expected) & np.isnan(actual)) | (expected == actual)
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.where(same, 0.0, np.abs(expected - actual))
-        gap = np.where(one_nan, np.inf, gap)
-        size = np.where(np.isfinite(expected), np.abs(expected), 0.0)
-        floor = float(np.sqrt(np.mean(size * size))) if scaled else 0.0
-        allowed = limits[1] + limits[0] * np.maximum(size, floor)
-        relative = np.where(gap == 0, 0.0, gap / np.maximum(size, 1e-12))
-    worst = np.unravel_index(int(np.argmax(gap - allowed)), gap.shape)
-    broken = bool((gap > allowed).any())
-    status = "nan" if one_nan.any() else "mismatch" if broken else "match"
-    finite = np.isfinite(expected) & np.isfinite(actual)
-    cosine = _cosine(expected[finite], actual[finite])
-    return _result(status, float(gap.max()), float(relative.max()), cosine, worst, expected, actual)
+def _whole_gap(a: Any, b: Any) -> Any:
+    """Exact differences of integers and bools, rounded to float64 only at the end."""
+    if a.dtype.itemsize < 8 and b.dtype.itemsize < 8:
+        return np.abs(a.astype(np.int64) - b.astype(np.int64)).astype(np.float64)
+    if a.dtype != b.dtype:
+        return np.abs(a.astype(np.float64) - b.astype(np.float64))
+    # The distance of two 64-bit integers fits into 64 bits without a sign, where arithmetic wraps around.
+    low, high = np.minimum(a, b).astype(np.uint64), np.maximum(a, b).astype(np.uint64)
+    return (high - low).astype(np.float64)
 
 
-def _result(status: str, largest: float, relative: float, cosine: float, worst: Any, a: Any, b: Any) -> Comparison:
-    index = tuple(int(axis) for axis in worst)
-    return Comparison(status, largest, relative, cosine, index, a[worst].item(), b[worst].item())
+def _scale(a: np.ndarray[Any, Any]) -> float:
+    """A quarter of the lower quartile of the magnitudes.
+
+    Zeros (of a ReLU) and the huge numbers with which scores are masked are not the size of anything.
+    """
+    flat = a.reshape(-1)
+    sample = np.abs(flat[:: max(1, flat.size // _SAMPLE)].astype(np.float64))
+    sample = sample[np.isfinite(sample) & (sample > 0) & (sample < 1e4)]
+    return _SCALE_PART * float(np.quantile(sample, 0.25)) if sample.size else 0.0
 
 
-def _cosine(a: Any, b: Any) -> float:
-    x, y = (torch.from_numpy(np.ascontiguousarray(one)).reshape(-1) for one in (a, b))
-    lengths = float(torch.linalg.vector_norm(x) * torch.linalg.vector_norm(y))
-    if not np.isfinite(lengths):
-        return float("nan")
-    if lengths == 0:
-        return 1.0 if torch.equal(x, y) else 0.0
-    return float(torch.dot(x, y)) / lengths
+def _cosine(product: float, left: float, right: float) -> float:
+    if left == 0 or right == 0:
+        return 1.0 if left == right else 0.0
+    lengths = math.sqrt(left) * math.sqrt(right)
+    return max(-1.0, min(1.0, product / lengths)) if math.isfinite(lengths) else NAN
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if 0 < signal < math.inf and noise < math.inf else NAN

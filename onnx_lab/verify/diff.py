@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
+import torch
 
-from onnx_lab.program.graph import Call, CapturedGraph
-from onnx_lab.program.spec import SymDim, TensorSpec
-from onnx_lab.verify.arrays import dtype_name, plain, read
-from onnx_lab.verify.compare import Comparison, compare
+from onnx_lab.program.graph import Call, CapturedGraph, walk_calls
+from onnx_lab.program.spec import Dim, TensorSpec
+from onnx_lab.verify.compare import compare
 from onnx_lab.verify.reference import run_calls
 from onnx_lab.verify.runtime import Session
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "call", "op", "module", "source", "status", "max_abs", "max_rel", "cosine", "dtype", "shape", "onnx_value",
-    "index", "eager", "onnx", "reason",
+    "index", "eager_worst", "onnx_worst", "reason",
 )  # fmt: skip
+DIVERGENT = ("mismatch", "nan", "shape", "dtype")
+STATUSES = ("match", *DIVERGENT, "folded", "not compared")
 _CHUNK_BYTES = 256 * 2**20  # values of the runtime held at one time
 
 
@@ -38,57 +40,127 @@ def diff(
 
     ONNX Runtime loads the model once, without optimizations, with all mapped values as outputs, and is
     run over groups of them, so that at most about 256 MB of its values are held at a time; PyTorch runs
-    the captured graph call by call beside it.
+    the captured graph call by call beside it. Both start from the inputs: an error shows in its own row
+    and in those that depend on it.
 
     Args:
-        values: ONNX value name by captured value name.
+        values: ONNX value name by captured value name, None for a value that the model does not have.
         feeds: input tensors by name.
         rtol, atol: tolerances; default: by dtype, integers and bools exact.
 
     Returns:
         One row per captured call in order: call, op, module, source, status (match, mismatch, nan, shape,
-        dtype, not compared), max_abs, max_rel, cosine, dtype, shape, onnx_value, index of the worst
-        element, its eager and onnx values, and the reason when a row was not compared. ``.attrs``
-        holds ``first_divergent``, the name of the first call that differs, or None.
+        dtype, folded: the model has no such value, not compared), max_abs, max_rel, cosine, dtype, shape,
+        onnx_value, index of the worst element, the values of both sides there, and the reason when a row
+        is not compared or differs in kind. ``.attrs["first_divergent"]`` is the name of the first call
+        that differs, or None.
+
+    Raises:
+        RuntimeRejectedError: ONNX Runtime refuses the model or fails.
+        VerificationError: PyTorch cannot run a captured call, or an input is missing.
     """
     import pandas as pd
 
-    available = {value.name for node in model.graph for value in node.outputs if value.name}
-    wanted = [call.name for call in captured.calls if values.get(call.name) in available]
-    own = [value.name for value in model.graph.outputs]
-    names = list(dict.fromkeys(str(values[name]) for name in wanted))
-    session = Session(model, optimize=False, extra_outputs=[name for name in names if name not in own])
-    found = _Values(session, feeds, names, _nbytes(captured, values, feeds))
+    source = _RuntimeValues(model, captured, values, feeds)
     rows = []
     for call, value in run_calls(captured, feeds):
-        name = values.get(call.name)
-        if name not in available:
-            rows.append(_row(call, None, value, name, _reason(call, name)))
-            continue
-        array, kind = read(found.get(str(name)))
-        result = compare(plain(value), array, dtype_name(value), actual_dtype=kind, rtol=rtol, atol=atol, scaled=True)
-        rows.append(_row(call, result, value, name, result.detail))
+        rows.append(_compared(call, value, values.get(call.name), source, rtol, atol))
+        rows += [
+            _row(inner, "not compared", reason=_INSIDE) for region in call.regions for inner in walk_calls(region.calls)
+        ]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    frame["status"] = pd.Categorical(frame["status"])
-    wrong = frame[frame["status"].isin(["mismatch", "nan", "shape", "dtype"])]
+    frame["status"] = pd.Categorical(frame["status"], categories=STATUSES).remove_unused_categories()
+    wrong = frame[frame["status"].isin(DIVERGENT)]
     frame.attrs["first_divergent"] = None if wrong.empty else str(wrong.iloc[0]["call"])
     return frame
 
 
-class _Values:
-    """Runtime values on demand: fetched in groups, in the order of the model, each group when first read."""
+_INSIDE = "inside the body of a branch or loop"
+
+
+def _compared(
+    call: Call, value: Any, name: str | None, source: _RuntimeValues, rtol: float | None, atol: float | None
+) -> dict[str, Any]:
+    """The row of one call."""
+    if isinstance(value, (list, tuple)):
+        return _row(call, "not compared", reason="several results: each is compared where it is picked")
+    if not isinstance(value, (torch.Tensor, bool, int, float)):
+        return _row(call, "not compared", reason="makes no tensor")
+    shown = {"dtype": _dtype(value), "shape": str(list(getattr(value, "shape", ())))}
+    if name is None or not source.has(name):
+        split = isinstance(value, torch.Tensor) and value.is_complex()
+        reason = "complex: the model holds its two parts" if split else "the model needs no such value"
+        return _row(call, "not compared" if split else "folded", reason=reason, **shown)
+    actual = source.get(name)
+    if actual is None:
+        return _row(call, "not compared", reason=_INSIDE, onnx_value=name, **shown)
+    found = compare(value, actual, rtol=rtol, atol=atol, scaled=True)
+    return _row(
+        call,
+        found.status,
+        reason=found.detail,
+        onnx_value=name,
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
+        cosine=found.cosine,
+        index="" if found.index is None else str(list(found.index)),
+        eager_worst=found.expected,
+        onnx_worst=found.actual,
+        **shown,
+    )
+
+
+def _row(call: Call, status: str, **known: Any) -> dict[str, Any]:
+    nan = float("nan")
+    row: dict[str, Any] = {"max_abs": nan, "max_rel": nan, "cosine": nan, "dtype": "", "shape": "", "onnx_value": ""}
+    row |= {"index": "", "eager_worst": None, "onnx_worst": None, "reason": ""}
+    row |= {"call": call.name, "op": str(call.key), "status": status}
+    row |= {"module": call.source.module_path, "source": call.source.location}
+    return row | known
+
+
+def _dtype(value: Any) -> str:
+    return str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else type(value).__name__
+
+
+class _RuntimeValues:
+    """Values of the model by name, from one session: fetched in groups, in order, each when first read."""
 
     def __init__(
-        self, session: Session, feeds: Mapping[str, Any], names: Sequence[str], nbytes: Mapping[str, int]
+        self,
+        model: ir.Model,
+        captured: CapturedGraph,
+        values: Mapping[str, str | None],
+        feeds: Mapping[str, Any],
     ) -> None:
-        self._session, self._feeds = session, feeds
-        self._groups = list(_grouped(names, nbytes))
+        self._feeds = feeds
+        # A call may have become an input, a weight or a constant of the model.
+        self._given: dict[str, Any] = {
+            name: value.const_value for name, value in model.graph.initializers.items() if value.const_value is not None
+        } | dict(feeds)
+        made = {value.name for node in model.graph for value in node.outputs if value.name}
+        self._inside = {value.name for node in model.graph.all_nodes() for value in node.outputs} - made
+        mapped = [values.get(call.name) for call in captured.calls if not isinstance(call.spec, tuple)]
+        names = list(dict.fromkeys(name for name in mapped if name in made))
+        own = {value.name for value in model.graph.outputs}
+        self._session = Session(model, optimize=False, extra_outputs=[name for name in names if name not in own])
+        groups = _grouped(names, _nbytes(captured, values, feeds))
+        self._group_of = {name: group for group in groups for name in group}
         self._held: dict[str, Any] = {}
-        self._group_of = {name: index for index, group in enumerate(self._groups) for name in group}
+
+    def has(self, name: str) -> bool:
+        """Whether the model has the value anywhere; passes remove what nothing reads."""
+        return name in self._given or name in self._group_of or name in self._inside
 
     def get(self, name: str) -> Any:
+        """The value, or None when it is not one of the main graph's."""
+        if name in self._given:
+            return self._given[name]
+        if name not in self._group_of:
+            return None
         if name not in self._held:
-            group = self._groups[self._group_of[name]]
+            self._held = {}  # before the next ones are made
+            group = self._group_of[name]
             self._held = dict(zip(group, self._session.run(self._feeds, group), strict=True))
         return self._held[name]
 
@@ -108,48 +180,28 @@ def _grouped(names: Sequence[str], nbytes: Mapping[str, int]) -> Iterator[list[s
         yield group
 
 
-def _nbytes(
-    captured: CapturedGraph, values: Mapping[str, str | None], feeds: Mapping[str, Any]
-) -> dict[str, int]:
-    """Bytes of each runtime value for these inputs; an unknown size counts as the largest known one."""
+def _nbytes(captured: CapturedGraph, values: Mapping[str, str | None], feeds: Mapping[str, Any]) -> dict[str, int]:
+    """About the bytes of each runtime value for these inputs."""
     known: dict[str, int] = {}
     for given in captured.inputs:
         if isinstance(given.spec, TensorSpec):
-            for dim, size in zip(given.spec.shape, feeds[given.name].shape, strict=True):
-                if isinstance(dim, SymDim):
-                    known[dim.expr] = int(size)
-    largest = max(known.values(), default=1)
+            sizes = getattr(feeds.get(given.name), "shape", ())
+            known |= {str(dim): int(size) for dim, size in zip(given.spec.shape, sizes, strict=False)}
     found: dict[str, int] = {}
     for call in captured.calls:
         name = values.get(call.name)
         if name is not None and isinstance(call.spec, TensorSpec):
-            sizes = [dim if isinstance(dim, int) else known.get(dim.expr, largest) for dim in call.spec.shape]
-            found[name] = 8 * math.prod(sizes)
+            width: int = getattr(torch, call.spec.dtype).itemsize
+            found[name] = width * math.prod(_size(dim, known) for dim in call.spec.shape)
     return found
 
 
-def _reason(call: Call, name: str | None) -> str:
-    if isinstance(call.spec, tuple):
-        return "several results: each is compared where it is picked"
-    return "folded into another node" if name is None else "is an input, a weight or a constant of the model"
-
-
-def _row(call: Call, result: Comparison | None, value: Any, name: str | None, reason: str) -> dict[str, Any]:
-    shape = getattr(value, "shape", None)
-    return {
-        "call": call.name,
-        "op": str(call.key),
-        "module": call.source.module_path,
-        "source": call.source.location,
-        "status": "not compared" if result is None else result.status,
-        "max_abs": float("nan") if result is None else result.max_abs,
-        "max_rel": float("nan") if result is None else result.max_rel,
-        "cosine": float("nan") if result is None else result.cosine,
-        "dtype": "" if shape is None else str(value.dtype).removeprefix("torch."),
-        "shape": "" if shape is None else str(list(shape)),
-        "onnx_value": name or "",
-        "index": "" if result is None or result.index is None else str(list(result.index)),
-        "eager": None if result is None else result.expected,
-        "onnx": None if result is None else result.actual,
-        "reason": reason,
-    }
+def _size(dim: Dim, known: Mapping[str, int]) -> int:
+    """The size of a dim; one that is not a product of known ones counts as the largest of them."""
+    if isinstance(dim, int):
+        return dim
+    if dim.expr in known:
+        return known[dim.expr]
+    factors = [int(one) if one.isdigit() else known.get(one) for one in dim.expr.split("*")]
+    whole = [one for one in factors if one is not None]
+    return math.prod(whole) if len(whole) == len(factors) else max(known.values(), default=1)

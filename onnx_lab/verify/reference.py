@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 from collections import Counter
@@ -10,30 +11,40 @@ from typing import Any
 
 import torch
 
-from onnx_lab.errors import VerificationError
+from onnx_lab.errors import OnnxLabError, VerificationError
 from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region
 from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.spec import DType
 
-_OPERATORS = {"and": operator.and_, "or": operator.or_, "not": operator.not_, "xor": operator.xor}
+_PYTHON = {"_operator": operator, "math": math, "builtins": builtins, "torch": torch}
+# Their schemas hide that they write the running statistics (arguments 3 and 4).
+_WRITE_STATISTICS = {"aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm"}
 
 
 def run_calls(graph: CapturedGraph, inputs: Mapping[str, Any]) -> Iterator[tuple[Call, Any]]:
     """Every top-level call with its value, in order. A value is dropped after its last use.
 
     Args:
-        inputs: tensors by input name.
+        inputs: tensors (or numbers) by input name.
+
+    Raises:
+        VerificationError: an input is missing, or PyTorch cannot run a call; it names the user's line.
     """
+    missing = [given.name for given in graph.inputs if given.name not in inputs]
+    if missing:
+        raise VerificationError(f"no value for input {missing[0]}", seen=f"values for {', '.join(inputs) or 'none'}")
     interpreter = _Interpreter({name: weight.tensor for name, weight in graph.weights.items()} | dict(inputs))
     left = Counter(ref.name for call in graph.calls for ref in call.refs())
-    with torch.no_grad():
-        for call in graph.calls:
+    for call in graph.calls:
+        # Not around the yield: the caller's code runs there.
+        with torch.no_grad():
             value = interpreter.run(call)
-            yield call, value
-            for ref in call.refs():
-                left[ref.name] -= 1
-                if not left[ref.name]:
-                    interpreter.values.pop(ref.name, None)
+        yield call, value
+        del value
+        for name in [call.name, *(ref.name for ref in call.refs())]:
+            left[name] -= name != call.name
+            if left[name] <= 0:
+                interpreter.values.pop(name, None)
 
 
 class _Interpreter:
@@ -41,16 +52,32 @@ class _Interpreter:
         self.values = values
 
     def run(self, call: Call) -> Any:
-        if call.key == "_operator::getitem":
-            value = self.argument(call.args[0])[call.args[1]]
-        elif call.regions:
-            value = self._control_flow(call)
-        else:
-            value = function_of(call.key)(*self.argument(call.args), **self.argument(call.kwargs))
+        try:
+            value = self._value_of(call)
+        except OnnxLabError:
+            raise
+        except Exception as error:  # an operator may raise anything
+            raise VerificationError(
+                f"PyTorch cannot run the captured call {call.name} ({call.key})",
+                op=call.key,
+                source=call.source,
+                seen=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                hint="give inputs of sizes that the model was exported for",
+            ) from error
         self.values[call.name] = value
         return value
 
+    def _value_of(self, call: Call) -> Any:
+        args, kwargs = self.argument(call.args), self.argument(call.kwargs)
+        if call.regions:
+            return self._control_flow(call, args)
+        if call.key in _WRITE_STATISTICS:
+            args = tuple(_copied(arg) if index in (3, 4) else arg for index, arg in enumerate(args))
+            kwargs = {name: _copied(arg) if name.startswith("running_") else arg for name, arg in kwargs.items()}
+        return function_of(call.key)(*args, **kwargs)
+
     def argument(self, value: Any) -> Any:
+        """A captured argument as PyTorch takes it."""
         if isinstance(value, Ref):
             return self.values[value.name]
         if isinstance(value, (list, tuple)):
@@ -70,12 +97,14 @@ class _Interpreter:
             inner.run(call)
         return [inner.argument(output) for output in region.outputs]
 
-    def _control_flow(self, call: Call) -> Any:
-        run = {"cond": self._cond, "while_loop": self._while, "scan": self._scan, "map_impl": self._map}
+    def _control_flow(self, call: Call, args: Any) -> Any:
+        run: dict[str, Callable[..., Any]] = {
+            "cond": self._cond, "while_loop": self._while, "scan": self._scan, "map_impl": self._map,
+        }  # fmt: skip
         kind = OpKey(call.key).name
         if kind not in run:
             raise VerificationError(f"{call.key} has no reference implementation", op=call.key, source=call.source)
-        return run[kind](call, *self.argument(call.args))
+        return run[kind](call, *args)
 
     def _cond(self, call: Call, pred: Any, operands: Any) -> Any:
         return self.region(call.regions[0 if bool(pred) else 1], list(operands))
@@ -98,6 +127,10 @@ class _Interpreter:
         return self._scan(call, (), xs, additional)
 
 
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
 def function_of(key: str) -> Callable[..., Any]:
     """The Python function behind a key.
 
@@ -105,13 +138,15 @@ def function_of(key: str) -> Callable[..., Any]:
         VerificationError: there is none.
     """
     parts = OpKey(key)
-    try:
-        if parts.namespace == "_operator":
-            return _OPERATORS.get(parts.name) or getattr(operator, parts.name)  # type: ignore[no-any-return]
-        if parts.namespace in ("math", "torch"):
-            return getattr({"math": math, "torch": torch}[parts.namespace], parts.name)  # type: ignore[no-any-return]
-        return getattr(getattr(getattr(torch.ops, parts.namespace), parts.name), parts.overload or "default")  # type: ignore[no-any-return]
-    except AttributeError as error:
-        raise VerificationError(f"{key} cannot be run by PyTorch", op=key) from error
-
-
+    module = _PYTHON.get(parts.namespace)
+    if module is not None:
+        # Keys drop the underscores around a name: operator.and_, torch._sym_sqrt.
+        for name in (parts.name, f"{parts.name}_", f"_{parts.name}"):
+            if hasattr(module, name):
+                return getattr(module, name)
+    else:
+        packet = getattr(getattr(torch.ops, parts.namespace), parts.name, None)
+        found = getattr(packet, parts.overload or "default", None)
+        if found is not None:
+            return found
+    raise VerificationError(f"{key} cannot be run by PyTorch", op=key)
