@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import torch
 
-from onnx_lab.program.graph import Call, CapturedGraph, walk_calls
+from onnx_lab.program.graph import Call, CapturedGraph, Ref, walk_calls
 from onnx_lab.program.spec import Dim, TensorSpec
 from onnx_lab.verify.compare import compare
 from onnx_lab.verify.reference import run_calls
@@ -46,7 +46,7 @@ def diff(
     Args:
         values: ONNX value name by captured value name, None for a value that the model does not have.
         feeds: input tensors by name.
-        rtol, atol: tolerances; default: by dtype, integers and bools exact.
+        rtol, atol: tolerances; default: by dtype, with allowance for cancellation; integers and bools exact.
 
     Returns:
         One row per captured call in order: call, op, module, source, status (match, mismatch, nan, shape,
@@ -61,6 +61,9 @@ def diff(
     """
     import pandas as pd
 
+    # What is known under no other name may still be an output: a complex value is one only when packed.
+    packed = {output.value.name: output.name for output in captured.outputs if isinstance(output.value, Ref)}
+    values = packed | {name: known for name, known in values.items() if known is not None}
     source = _RuntimeValues(model, captured, values, feeds)
     rows = []
     for call, value in run_calls(captured, feeds):
@@ -94,7 +97,7 @@ def _compared(
     actual = source.get(name)
     if actual is None:
         return _row(call, "not compared", reason=_INSIDE, onnx_value=name, **shown)
-    found = compare(value, actual, rtol=rtol, atol=atol, scaled=True)
+    found = compare(value, actual, rtol=rtol, atol=atol, intermediate=True)
     return _row(
         call,
         found.status,

@@ -18,7 +18,11 @@ from onnx_lab.verify.arrays import feed, feed_initializer
 _QUIET = 4  # the runtime's messages come as exceptions; its log would repeat them
 _TOKEN = re.compile(r"'([^']*)'|\"([^\"]*)\"|\(([^\s()]+)\)|([^\s'\"(),:]+)")
 _UNKNOWN_TYPE = re.compile(r"([\w.]*):(\w+)\(-?\d+\) is not a registered")
+_RUNNING = re.compile(r"Name:'([^']+)'")  # nested bodies: the innermost comes last
+_PLACE = re.compile(r"/\S+\.(?:h|cc):\d+ ")  # the runtime's own source
 # What the caller can do about a refusal, by a part of the runtime's message; else the default.
+_NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(")
+_KERNEL_HINT = "the runtime has no CPU kernel for this type: export in float32, or use lowerings={...}"
 _INPUT_HINTS = {
     "invalid dimensions for input": "give inputs of the exported sizes, or export with dynamic_shapes",
     "Invalid rank for input": "give inputs of the rank of the example's",
@@ -87,22 +91,23 @@ class Session:
 def rejected(model: ir.Model, error: Exception, what: str) -> RuntimeRejectedError:
     """The runtime's message with the node, its kernel and the line that made it."""
     text = " ".join(str(error).split())
+    seen = _PLACE.sub("", text.rpartition("Status Message: ")[2])[:300]
     for part, hint in _INPUT_HINTS.items():
         if part in text:
-            return RuntimeRejectedError("ONNX Runtime does not take these inputs", seen=text[:300], hint=hint)
+            return RuntimeRejectedError("ONNX Runtime does not take these inputs", seen=seen, hint=hint)
     node = node_in(model, text)
     return RuntimeRejectedError(
         f"ONNX Runtime {what}" + ("" if node is None else f" at {_kernel(model, node)}"),
         op=None if node is None else node.metadata_props.get("onnx_lab.op"),
         source=_source(node),
-        seen=text[:300],
-        hint=_DEFAULT_HINT,
+        seen=seen,
+        hint=_KERNEL_HINT if _NO_KERNEL.search(text) else _DEFAULT_HINT,
     )
 
 
 def node_in(model: ir.Model, text: str) -> ir.Node | None:
     """The node that a message of the runtime is about: by its name, else by the name of its output."""
-    tokens = list(_tokens(text))
+    tokens = [*reversed(_RUNNING.findall(text)), *_tokens(text)]
     unknown = _UNKNOWN_TYPE.search(text)
     by_name = {node.name: node for node in model.graph.all_nodes() if node.name}
     by_output = {value.name: node for node in by_name.values() for value in node.outputs if value.name}
@@ -115,7 +120,27 @@ def node_in(model: ir.Model, text: str) -> ir.Node | None:
         return alike[0] if alike else None
     # The optimizer extends the names of nodes that it rewrites.
     extended = [name for name in by_name for token in tokens if token.startswith((f"{name}_", f"{name}/"))]
-    return by_name[max(extended, key=len)] if extended else None
+    if extended:
+        return by_name[max(extended, key=len)]
+    # An operator without a kernel of its own is replaced by its definition, whose nodes have no names.
+    kernel = _NO_KERNEL.search(text)
+    expanded = [node for node in by_name.values() if kernel is not None and _defined_by(model, node, kernel.group(1))]
+    return expanded[0] if expanded else None
+
+
+def _defined_by(model: ir.Model, node: ir.Node, op_type: str) -> bool:
+    """Whether ONNX defines the node's operator by a function that uses ``op_type``."""
+    version = model.graph.opset_imports.get(node.domain)
+    if version is None or not onnx.defs.has(node.op_type, version, node.domain):
+        return False
+    schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
+    bodies = [schema.function_body] if schema.has_function else []
+    given = [value for value in node.inputs if value is not None]
+    if schema.has_context_dependent_function and all(value.type is not None for value in given):
+        types = [ir.to_proto(value).type.SerializeToString() for value in given]
+        made = schema.get_context_dependent_function(ir.to_proto(node).SerializeToString(), types)
+        bodies.append(onnx.FunctionProto.FromString(made))
+    return any(inner.op_type == op_type for body in bodies for inner in body.node)
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -129,7 +154,7 @@ def _kernel(model: ir.Model, node: ir.Node) -> str:
     version = model.graph.opset_imports.get(node.domain)
     types = ", ".join(str(value.dtype.name) for value in node.inputs if value is not None and value.dtype is not None)
     domain = f"{node.domain}::" if node.domain else ""
-    return f"node {node.name} ({domain}{node.op_type}-{version} of {types or 'nothing'})"
+    return f"node {node.name} ({domain}{node.op_type}-{version}{' of ' if types else ''}{types})"
 
 
 def _source(node: ir.Node | None) -> Source | None:

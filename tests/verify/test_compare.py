@@ -87,7 +87,7 @@ def test_small_elements_among_large_ones_are_measured_by_the_size_of_the_tensor(
     a[0] = 0.0
     b = a + 5e-4
     assert compare(a, b).status == "mismatch"
-    assert compare(a, b, scaled=True).status == "match"
+    assert compare(a, b, intermediate=True).status == "match"
 
 
 @pytest.mark.parametrize("fill", [torch.finfo(torch.float32).min, -10000.0, -INF])
@@ -96,8 +96,8 @@ def test_masked_scores_do_not_hide_a_fault(fill: float) -> None:
     a[:, 0] = 1.0
     b = a.clone()
     b[3, 0] = 1.1
-    assert compare(a, b, scaled=True).index == (3, 0)
-    assert compare(a, b, scaled=True).status == "mismatch"
+    assert compare(a, b, intermediate=True).index == (3, 0)
+    assert compare(a, b, intermediate=True).status == "mismatch"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.float16])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 import torch
@@ -61,6 +62,12 @@ def test_a_kernel_that_fails() -> None:
     assert_traced(caught.value, "Reshape")
 
 
+def test_a_definition_without_kernels_leads_to_its_operator() -> None:
+    with pytest.raises(RuntimeRejectedError, match=r"at node output \(Gelu-\d+ of DOUBLE\)") as caught:
+        onnx_lab.export(Gelu(), (torch.randn(2, 3).double(),), verify=True)
+    assert "no CPU kernel" in caught.value.hint
+
+
 def test_wrong_inputs_are_not_blamed_on_the_model() -> None:
     session = Session(onnx_lab.export(Gelu(), (torch.randn(2, 3),)).model)
     for given, hint in [
@@ -83,3 +90,23 @@ def test_weights_of_every_kind_reach_the_runtime(optimize: bool) -> None:
     found = session.run({"x": np.ones(2, np.float32)})
     for weight, value in zip(weights.values(), found[1:], strict=True):
         assert compare(weight, value, rtol=0, atol=0).ok
+
+
+REFUSED = {
+    "type": "g (float[2] x) => (float[2] y) { [n] i = Cast<to=7>(x)  [bad] y = Add(x, i) }",
+    "kernel": "g (uint16[2] x) => (uint16[2] y) { [n] z = Identity(x)  [bad] y = Relu(z) }",
+    "shape": "g (float[2,3] x) => (float[2,2] y) { [n] z = Neg(x)  [bad] y = MatMul(x, z) }",
+    "attribute": "g (float[2] x) => (float[2] y) { [n] z = Neg(x)  [bad] y = Softmax<axes=3>(z) }",
+    "few inputs": "g (float[2] x) => (float[2] y) { [n] z = Neg(x)  [bad] y = Add(z) }",
+    "running": "g (float[2] x) => (float[n] y) { [n] k = Shape(x)  [bad] y = Gather(x, k) }",
+    "inside": """g (float[2] x) => (float[n] y) <bool c = {1}> { [n] y = If(c) <
+        then_branch = t () => (float[1] p) { [m] k = Shape(x)  [bad] p = Gather(x, k) },
+        else_branch = e () => (float[2] q) { [o] q = Neg(x) }> }""",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_every_kind_of_message_leads_to_its_node(kind: str) -> None:
+    model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {REFUSED[kind]}'))
+    with pytest.raises(RuntimeRejectedError, match=r"at node bad \("):
+        Session(model, optimize=False).run({"x": np.ones(2, np.float32)})
