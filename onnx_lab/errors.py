@@ -97,7 +97,12 @@ class UnsupportedOperatorsError(LoweringError):
 
 
 class UnsupportedCaseError(LoweringError):
-    """The operator has a lowering, but not for this argument."""
+    """The operator has a lowering, but not for this argument.
+
+    A decomposition is tried next, unless ``final`` says that it would give other numbers than eager.
+    """
+
+    final = False
 
 
 class InternalLoweringError(LoweringError):

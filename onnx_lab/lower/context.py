@@ -38,19 +38,23 @@ class Context:
 
     # -- refusing -----------------------------------------------------------------------------------
 
-    def unsupported(self, argument: str, value: Any, hint: str = "") -> NoReturn:
+    def unsupported(self, argument: str, value: Any, hint: str = "", *, final: bool = False) -> NoReturn:
         """Refuse this case: names the argument, its value, the user's line and what to do.
+
+        Torch's decomposition is tried next; ``final`` forbids it where its numbers differ from eager's.
 
         Raises:
             UnsupportedCaseError: always.
         """
-        raise UnsupportedCaseError(
+        error = UnsupportedCaseError(
             f"{self.call.key} cannot be lowered with {argument}={_short(value)}",
             op=self.call.key,
             source=self.call.source,
             seen=f"result {_short(self.call.spec)}",
             hint=hint or f'rewrite the call, or pass lowerings={{"{self.call.key}": your_function}}',
         )
+        error.final = final
+        raise error
 
     # -- the call's results -------------------------------------------------------------------------
 
@@ -61,7 +65,9 @@ class Context:
         while isinstance(spec, tuple):
             spec = next((item for item in spec if item is not None), None)
         if not isinstance(spec, TensorSpec):
-            raise InternalLoweringError(f"{self.call.key} has no tensor result", op=self.call.key, source=self.call.source)
+            raise InternalLoweringError(
+                f"{self.call.key} has no tensor result", op=self.call.key, source=self.call.source
+            )
         return spec
 
     def out_spec(self, index: int) -> Spec:
@@ -94,7 +100,7 @@ class Context:
         constant = self.op.constants.array(x)
         if constant is not None and constant.size <= 64 and not _is_exotic(dtype):
             return self.constant(constant.astype(dtype.numpy()), dtype)
-        return self.op.Cast(x, to=dtype)  # type: ignore[no-any-return]
+        return self.op.Cast(x, to=dtype)
 
     def promote(self, *operands: ir.Value | Number) -> list[ir.Value]:
         """Operands brought to one element type by torch's rules (``torch.result_type``).
@@ -155,7 +161,7 @@ class Context:
             parts.append(self.as_vector(item))  # type: ignore[arg-type]
         if run:
             parts.append(self.constant(np.asarray(run, dtype=np.int64)))
-        return parts[0] if len(parts) == 1 else self.op.Concat(*parts, axis=0)  # type: ignore[no-any-return]
+        return parts[0] if len(parts) == 1 else self.op.Concat(*parts, axis=0)
 
     def as_vector(self, size: ir.Value) -> ir.Value:
         """A 0-D INT64 value as a vector of one element."""
@@ -164,7 +170,7 @@ class Context:
             return form
         if size.shape is not None and len(size.shape) == 1:
             return size
-        return self.op.Unsqueeze(self.cast(size, ir.DataType.INT64), [0])  # type: ignore[no-any-return]
+        return self.op.Unsqueeze(self.cast(size, ir.DataType.INT64), [0])
 
     def shape(self, x: ir.Value, start: int = 0, end: int | None = None) -> ir.Value:
         """Sizes of axes ``start`` to ``end`` as a 1-D INT64 value; a constant when they are all fixed."""
@@ -172,7 +178,7 @@ class Context:
         if dims is not None and all(isinstance(dim, int) for dim in dims):
             return self.constant(np.asarray(dims, dtype=np.int64))
         options = {"start": start or None, "end": end}
-        return self.op.Shape(x, **options)  # type: ignore[no-any-return]
+        return self.op.Shape(x, **options)
 
     def size(self, x: ir.Value, dim: int) -> Size:
         """Size of one axis: an int when fixed, else a 0-D INT64 value."""
@@ -267,16 +273,16 @@ class Context:
     # -- common rearrangements ----------------------------------------------------------------------
 
     def unsqueeze(self, x: ir.Value, axes: int | Sequence[int]) -> ir.Value:
-        return self.op.Unsqueeze(x, list(axes) if isinstance(axes, (list, tuple)) else [axes])  # type: ignore[no-any-return]
+        return self.op.Unsqueeze(x, list(axes) if isinstance(axes, (list, tuple)) else [axes])
 
     def squeeze(self, x: ir.Value, axes: int | Sequence[int]) -> ir.Value:
-        return self.op.Squeeze(x, list(axes) if isinstance(axes, (list, tuple)) else [axes])  # type: ignore[no-any-return]
+        return self.op.Squeeze(x, list(axes) if isinstance(axes, (list, tuple)) else [axes])
 
     def transpose(self, x: ir.Value, perm: Sequence[int]) -> ir.Value:
         """Permute axes; nothing is made for the identity."""
         if list(perm) == list(range(len(perm))):
             return x
-        return self.op.Transpose(x, perm=list(perm))  # type: ignore[no-any-return]
+        return self.op.Transpose(x, perm=list(perm))
 
     def swap(self, x: ir.Value, first: int, second: int) -> ir.Value:
         """Exchange two axes."""
@@ -300,17 +306,22 @@ class Context:
     def expand(self, x: ir.Value, sizes: Sequence[Size]) -> ir.Value:
         """Broadcast to ``sizes``; -1 keeps an axis. Nothing is made when nothing changes."""
         rank, current = len(sizes), list(x.shape) if x.shape is not None else None
-        if current is not None and len(current) == rank and all(
-            isinstance(size, int) and (size == -1 or size == have) for size, have in zip(sizes, current, strict=True)
+        if (
+            current is not None
+            and len(current) == rank
+            and all(
+                isinstance(size, int) and (size == -1 or size == have)
+                for size, have in zip(sizes, current, strict=True)
+            )
         ):
             return x
         # ONNX Expand broadcasts both ways, so 1 stands for "as it is".
-        return self.op.Expand(x, self.vector([1 if isinstance(s, int) and s == -1 else s for s in sizes]))  # type: ignore[no-any-return]
+        return self.op.Expand(x, self.vector([1 if isinstance(s, int) and s == -1 else s for s in sizes]))
 
     def full(self, sizes: Sequence[Size], fill: Number | ir.Value, dtype: ir.DataType) -> ir.Value:
         """A tensor of one repeated value."""
         if isinstance(fill, ir.Value):
-            return self.op.Expand(self.cast(fill, dtype), self.vector(sizes))  # type: ignore[no-any-return]
+            return self.op.Expand(self.cast(fill, dtype), self.vector(sizes))
         if all(isinstance(size, int) for size in sizes) and not sizes:
             return self.constant(fill, dtype)
         content = ir.Tensor(np.asarray([fill]).astype(dtype.numpy()), dtype=dtype)

@@ -133,7 +133,7 @@ class Lowerer:
             except UnsupportedCaseError as refused:
                 error = refused
         try:
-            if self._lower_decomposed(call):
+            if not (isinstance(error, UnsupportedCaseError) and error.final) and self._lower_decomposed(call):
                 return
         except UnsupportedCaseError as refused:
             error = error or refused
@@ -168,7 +168,7 @@ class Lowerer:
         def zero_part(value: ir.Value) -> ir.Value:
             # A real tensor beside complex ones (in cat, say); indices and masks stay as they are.
             floating = value.dtype is not None and value.dtype.is_floating_point()
-            return self.builder.Mul(value, 0.0) if floating else value  # type: ignore[no-any-return]
+            return self.builder.Mul(value, 0.0) if floating else value
 
         real = function(context, *part(args, real_of, lambda value: value), **kwargs)
         imag = function(context, *part(args, imag_of, zero_part), **kwargs)
@@ -210,7 +210,9 @@ class Lowerer:
         if isinstance(value, Ref):
             return self.read(value.name)
         if isinstance(value, (list, tuple)):
-            return [self.argument(item) for item in value] if isinstance(value, list) else tuple(map(self.argument, value))
+            return (
+                [self.argument(item) for item in value] if isinstance(value, list) else tuple(map(self.argument, value))
+            )
         if isinstance(value, dict):
             return {key: self.argument(item) for key, item in value.items()}
         if isinstance(value, DType):
@@ -332,5 +334,3 @@ def _input_value(name: str, spec: Spec, axis_names: dict[int, str]) -> ir.Value:
         dims.append(2)
     value.shape = ir.Shape(dims)
     return value
-
-

@@ -10,6 +10,7 @@ FAMILIES = (
     "control_flow",
     "convolution",
     "creation",
+    "distance",
     "elementwise",
     "indexing",
     "linalg",

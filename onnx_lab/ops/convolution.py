@@ -77,7 +77,7 @@ def conv_padding(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> ir.Value:
-    """"same" puts the odd element of padding at the end."""
+    """With "same" the odd element of padding goes to the end."""
     spatial = ctx.rank(weight) - 2
     pads = [0] * 2 * spatial
     if padding == "same":

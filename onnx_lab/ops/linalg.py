@@ -12,9 +12,7 @@ from onnx_lab.lower.registry import lowering
 Factor = Number | ir.Value
 _D = ir.DataType
 # Element types of ONNX's MatMul; narrower integers wrap as torch's do when they are computed in INT32.
-_PRODUCT_TYPES = frozenset(
-    {_D.FLOAT16, _D.BFLOAT16, _D.FLOAT, _D.DOUBLE, _D.INT32, _D.INT64, _D.UINT32, _D.UINT64}
-)
+_PRODUCT_TYPES = frozenset({_D.FLOAT16, _D.BFLOAT16, _D.FLOAT, _D.DOUBLE, _D.INT32, _D.INT64, _D.UINT32, _D.UINT64})
 
 
 def product(ctx: Context, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -239,9 +237,7 @@ def cross(ctx: Context, x: ir.Value, other: ir.Value, dim: int | None = None) ->
 
 
 @lowering("aten::einsum")
-def einsum(
-    ctx: Context, equation: str, tensors: Sequence[ir.Value], *, path: Sequence[int] | None = None
-) -> ir.Value:
+def einsum(ctx: Context, equation: str, tensors: Sequence[ir.Value], *, path: Sequence[int] | None = None) -> ir.Value:
     """Σ over the letters that the result does not have."""
     terms, result = _explicit(equation, [ctx.rank(one) for one in tensors])
     return contract(ctx, terms, result, ctx.promote(*tensors))

@@ -14,9 +14,7 @@ _ENUM = ("reflect", "replicate", "circular", "constant")
 
 
 @lowering("aten::pad")
-def pad(
-    ctx: Context, x: ir.Value, pad: Sequence[Size], mode: str = "constant", value: float | None = None
-) -> ir.Value:
+def pad(ctx: Context, x: ir.Value, pad: Sequence[Size], mode: str = "constant", value: float | None = None) -> ir.Value:
     """``pad`` holds (begin, end) of the last axis, then of the one before it, and so on."""
     if mode == "constant":
         return constant_pad_nd(ctx, x, pad, 0 if value is None else value)
@@ -33,9 +31,7 @@ def constant_pad_nd(ctx: Context, x: ir.Value, pad: Sequence[Size], value: Numbe
 
 
 @lowering("aten::_pad_enum")
-def pad_enum(
-    ctx: Context, x: ir.Value, pad: Sequence[Size], mode: int, value: float | None = None
-) -> ir.Value:
+def pad_enum(ctx: Context, x: ir.Value, pad: Sequence[Size], mode: int, value: float | None = None) -> ir.Value:
     return ctx.lower("aten::pad", x, pad, _ENUM[mode], value)
 
 

@@ -27,9 +27,7 @@ class Windows:
     @classmethod
     def of(cls, spatial: int, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes = 1) -> Windows:
         kernels = _spread(kernel, spatial)
-        return cls(
-            kernels, _spread(stride, spatial) or kernels, _spread(padding, spatial), _spread(dilation, spatial)
-        )
+        return cls(kernels, _spread(stride, spatial) or kernels, _spread(padding, spatial), _spread(dilation, spatial))
 
     def end_padding(self, sizes: Sequence[int], ceil_mode: bool) -> list[int]:
         """Elements that the windows reach beyond the end. Torch keeps a window that starts inside the padded input."""
@@ -94,9 +92,7 @@ def max_pool_with_indices(
     return _max_pool(ctx, x, windows, ceil_mode, with_indices=ctx.used(1))
 
 
-def _max_pool(
-    ctx: Context, x: ir.Value, windows: Windows, ceil_mode: bool, with_indices: bool
-) -> tuple[ir.Value, ...]:
+def _max_pool(ctx: Context, x: ir.Value, windows: Windows, ceil_mode: bool, with_indices: bool) -> tuple[ir.Value, ...]:
     """ONNX counts indices through the whole tensor, torch within one channel of one sample."""
     spatial = len(windows.kernel)
     batched, single = _batched(ctx, x, spatial)
@@ -286,9 +282,11 @@ def _max_with_indices(
         gathered = ctx.op.Gather(gathered, index, axis=2 + 2 * number)
         # (o₁, k₁, o₂, k₂ …) as one broadcast sum of the places along each axis.
         stride = _product(ctx, sizes[number + 1 :])
-        part = ctx.unsqueeze(ctx.op.Mul(index, stride), list(range(2, 2 + 2 * (count - 1 - number)))) if (
-            number < count - 1
-        ) else index
+        part = (
+            ctx.unsqueeze(ctx.op.Mul(index, stride), list(range(2, 2 + 2 * (count - 1 - number))))
+            if (number < count - 1)
+            else index
+        )
         place = part if place is None else ctx.op.Add(place, part)
     assert place is not None
     outs, ins = [2 * axis for axis in range(count)], [2 * axis + 1 for axis in range(count)]

@@ -59,9 +59,7 @@ def split_params(ctx: Context, params: Values, layers: int, directions: int, has
     if rest or each not in (plain, plain + 1):
         ctx.unsupported("params", f"{len(params)} tensors for {layers} layers")
     groups = [params[start : start + each] for start in range(0, len(params), each)]
-    made = [
-        Weights(one[0], one[1], tuple(one[2:plain]), one[plain] if each > plain else None) for one in groups
-    ]
+    made = [Weights(one[0], one[1], tuple(one[2:plain]), one[plain] if each > plain else None) for one in groups]
     return [made[start : start + directions] for start in range(0, len(made), directions)]
 
 
@@ -238,9 +236,7 @@ def lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[ir.Value, ...]:
-    return run_layers(
-        ctx, _LSTM, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
+    return run_layers(ctx, _LSTM, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 def _one_state(kind: Kind) -> Callable[..., tuple[ir.Value, ...]]:

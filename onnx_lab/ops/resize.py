@@ -58,7 +58,8 @@ def _resize(ctx: Context, x: ir.Value, axes: Sequence[ResizedAxis], **attributes
 
 def _refuse_integers(ctx: Context, x: ir.Value) -> None:
     if x.dtype is None or not x.dtype.is_floating_point():
-        ctx.unsupported("input", x, "convert to float first: integers are rounded in a way of their own")
+        hint = "convert to float first: integers are rounded in a way of their own"
+        ctx.unsupported("input", x, hint, final=True)
 
 
 # -- nearest ----------------------------------------------------------------------------------------------
@@ -66,9 +67,7 @@ def _refuse_integers(ctx: Context, x: ir.Value) -> None:
 
 def nearest(ctx: Context, x: ir.Value, axes: Sequence[ResizedAxis], exact: bool) -> ir.Value:
     if not exact and x.dtype in _NEAREST_TYPES and all(one.repeats() for one in axes):
-        return _resize(
-            ctx, x, axes, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
-        )
+        return _resize(ctx, x, axes, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     small = _is_small_image(ctx, axes)
     for one in axes:
         index = pick(ctx, one, exact, small)
@@ -102,9 +101,7 @@ def upsample_nearest_exact_vec(
 
 
 @lowering("aten::upsample_nearest1d")
-def upsample_nearest1d(
-    ctx: Context, x: ir.Value, output_size: Sequence[Size], scales: float | None = None
-) -> ir.Value:
+def upsample_nearest1d(ctx: Context, x: ir.Value, output_size: Sequence[Size], scales: float | None = None) -> ir.Value:
     return nearest(ctx, x, _axes_by_size(ctx, x, output_size, [scales]), exact=False)
 
 

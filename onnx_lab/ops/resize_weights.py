@@ -155,8 +155,10 @@ def weights(ctx: Context, one: ResizedAxis, kind: str, align_corners: bool) -> i
     if size == out and (one.scale in (None, 1.0) or kind != "cubic"):
         return None
     step = _fixed_step(one, align_corners)
-    matrix = _antialiased(size, out, step, kind) if kind in _ANTIALIASED else _interpolated(
-        size, out, step, kind, align_corners
+    matrix = (
+        _antialiased(size, out, step, kind)
+        if kind in _ANTIALIASED
+        else _interpolated(size, out, step, kind, align_corners)
     )
     return ctx.constant(matrix.T.astype(np.float64), DOUBLE)
 

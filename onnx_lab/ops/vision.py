@@ -97,9 +97,7 @@ def _pair(values: Pair) -> list[int]:
 
 
 @lowering("aten::im2col")
-def im2col(
-    ctx: Context, x: ir.Value, kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
-) -> ir.Value:
+def im2col(ctx: Context, x: ir.Value, kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair) -> ir.Value:
     """Every patch as a column: (N, C, H, W) to (N, C·kh·kw, patches)."""
     kernel, pads = _pair(kernel_size), _pair(padding)
     single = ctx.rank(x) == 3
