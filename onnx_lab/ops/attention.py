@@ -42,16 +42,12 @@ def scaled_dot_product_attention(
         k, v = (_repeat_heads(ctx, one, query) for one in (k, v))
     factor = _scale(ctx, query, scale)
     scores = ctx.op.MatMul(q if factor == 1 else ctx.op.Mul(q, factor), ctx.swap(k, -2, -1))
-    if is_causal:
-        attn_mask = causal_mask(ctx, ctx.size(query, -2), ctx.size(key, -2))
-    if attn_mask is not None and attn_mask.dtype == BOOL:
-        scores = ctx.op.Where(attn_mask, scores, -math.inf)
-    elif attn_mask is not None:
-        scores = ctx.op.Add(scores, ctx.cast(attn_mask, scores.dtype))
+    opened = _open_rows(ctx, attn_mask, q.dtype or FLOAT)
+    mask = causal_mask(ctx, ctx.size(query, -2), ctx.size(key, -2)) if is_causal else attn_mask
+    if mask is not None:
+        scores = ctx.op.Add(scores, _additive(ctx, mask, opened, q.dtype or FLOAT))
     made = ctx.op.MatMul(ctx.op.Softmax(scores, axis=-1), v)
-    if attn_mask is not None and not is_causal:
-        made = _zero_forbidden_rows(ctx, made, attn_mask)
-    return ctx.cast(made, dtype)
+    return ctx.cast(made if opened is None else ctx.op.Mul(made, opened), dtype)
 
 
 @lowering("aten::scaled_dot_product_attention", since=23)
@@ -78,7 +74,8 @@ def scaled_dot_product_attention_23(
     made = ctx.op.Attention(
         query, key, value, *([mask] if mask is not None else []), is_causal=int(is_causal) or None, scale=scale
     )
-    return made if attn_mask is None else _zero_forbidden_rows(ctx, made, attn_mask)
+    opened = _open_rows(ctx, attn_mask, query.dtype or FLOAT)
+    return made if opened is None else ctx.op.Mul(made, opened)
 
 
 lowering("aten::scaled_dot_product_attention", since=25)(scaled_dot_product_attention)
@@ -127,23 +124,30 @@ def causal_mask(ctx: Context, rows: Size, columns: Size) -> ir.Value:
     return ctx.op.GreaterOrEqual(ctx.unsqueeze(row, 1), column)
 
 
-def _zero_forbidden_rows(ctx: Context, made: ir.Value, mask: ir.Value) -> ir.Value:
-    """Torch gives zeros where a row of the mask forbids everything; ONNX Runtime did so only lately.
+def _additive(ctx: Context, mask: ir.Value, opened: ir.Value | None, dtype: ir.DataType) -> ir.Value:
+    """What is added to the scores, made on the mask's own shape: finite in rows that forbid all."""
+    if mask.dtype == BOOL:
+        lowest = float(np.finfo(dtype.numpy()).min)
+        return ctx.op.Where(mask, ctx.constant(0.0, dtype), ctx.constant(lowest, dtype))
+    mask = ctx.cast(mask, dtype)
+    return mask if opened is None else ctx.op.Where(ctx.cast(opened, BOOL), mask, 0.0)
 
-    Whether a row is open is found on the mask as it was given, before it is broadcast.
+
+def _open_rows(ctx: Context, mask: Mask, dtype: ir.DataType) -> ir.Value | None:
+    """1 for each row of the mask that allows anything, 0 for the others; None when no row forbids all.
+
+    Torch gives zeros where all is forbidden; ONNX Runtime does so only lately. It is found on the mask as it
+    was given, before it is broadcast, so that it costs little.
     """
-    if ctx.size(mask, -1) == 0:
-        return made  # a product over nothing is zero already
+    if mask is None or ctx.size(mask, -1) == 0:
+        return None  # a product over nothing is zero already
     known = ctx.op.constants.array(mask)
     if known is not None and (known if mask.dtype == BOOL else known > -math.inf).any(axis=-1).all():
-        return made
-    if mask.dtype != BOOL:
-        is_open = ctx.op.Not(ctx.op.Equal(ctx.op.ReduceMax(mask, [-1], keepdims=1), -math.inf))
-    elif ctx.opset >= 20:
-        is_open = ctx.op.ReduceMax(mask, [-1], keepdims=1)
-    else:
-        is_open = ctx.cast(ctx.op.ReduceMax(ctx.cast(mask, ir.DataType.UINT8), [-1], keepdims=1), BOOL)
-    return ctx.op.Where(is_open, made, 0.0)
+        return None
+    if mask.dtype == BOOL:
+        return ctx.op.ReduceMax(ctx.cast(mask, dtype), [-1], keepdims=1)
+    highest = ctx.op.ReduceMax(mask, [-1], keepdims=1)
+    return ctx.cast(ctx.op.Not(ctx.op.Equal(highest, -math.inf)), dtype)
 
 
 def _full_mask(ctx: Context, mask: ir.Value, query: ir.Value, key: ir.Value) -> ir.Value:

@@ -116,7 +116,7 @@ def test_one_operator_where_the_kernel_is_right() -> None:
     boolean, floating = torch.rand(B, 1, L, S) > 0.2, torch.randn(L, S)
     assert operators(check(attend(), *qkv(), opset=23)) == {"Attention"}
     assert operators(check(attend(is_causal=True), *qkv(), opset=24)) == {"Attention"}
-    assert operators(check(attend(), *qkv(), boolean)) == {"Attention", "ReduceMax", "Where"}
+    assert operators(check(attend(), *qkv(), boolean)) == {"Attention", "Cast", "ReduceMax", "Mul"}
     for opset, masks in ((22, ()), (25, ()), (23, (floating,))):
         assert "Attention" not in operators(check(attend(), *qkv(), *masks, opset=opset))
 
