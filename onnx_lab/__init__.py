@@ -47,7 +47,8 @@ _PUBLIC = {
     ),
 }
 
-__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension", *_PUBLIC]
+__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension"]
+__all__ += list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

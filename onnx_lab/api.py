@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from onnx_lab import opsets, ops
+from onnx_lab import ops, opsets
 from onnx_lab.capture.functionalize import drop_dead_calls, functionalize
-from onnx_lab.capture.strategies import Capture, capture as capture_model
-from onnx_lab.operators import Coverage
+from onnx_lab.capture.strategies import Capture
+from onnx_lab.capture.strategies import capture as capture_model
 from onnx_lab.errors import InputError, OnnxLabError
 from onnx_lab.lower.lowerer import Lowerer
 from onnx_lab.lower.provenance import write_metadata
+from onnx_lab.operators import Coverage
 from onnx_lab.passes import pipeline
 from onnx_lab.program.report import Report
 from onnx_lab.result import ExportResult

@@ -138,12 +138,15 @@ class FxConverter:
     def _inline(self, node: torch.fx.Node, names: dict[str, Any], calls: list[Call]) -> bool:
         """Put the body of a transparent wrapper in place of its call."""
         kind = getattr(node.target, "__name__", "")
+        body: Any
         if kind == "autograd_function_apply":
             body, arguments = node.args[0], node.args[2:]
         elif kind == "wrap_with_autocast":
             body, arguments = node.args[4], node.args[5:]
         elif kind in _TRANSPARENT:
-            at = next(i for i, item in enumerate(node.args) if isinstance(names.get(getattr(item, "name", "")), _Attribute))
+            at = next(
+                i for i, item in enumerate(node.args) if isinstance(names.get(getattr(item, "name", "")), _Attribute)
+            )
             body, arguments = node.args[at], node.args[at + 1 :]
         else:
             return False
@@ -179,11 +182,11 @@ class FxConverter:
         if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
             return str(value)
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return int(value) if isinstance(value, torch.SymInt) else float(value)
+            return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(value)](value)
         return value
 
     def spec(self, value: Any) -> Spec:
-        """dtype and shape of an FX node's example value."""
+        """Dtype and shape of an FX node's example value."""
         if isinstance(value, torch.Tensor):
             return TensorSpec(
                 str(value.dtype).removeprefix("torch."),
@@ -252,5 +255,3 @@ def _storage(value: torch.Tensor) -> int | None:
         return int(value.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):  # sparse and other opaque tensors have none
         return None
-
-

@@ -97,9 +97,7 @@ def _bind_inputs(
     return names
 
 
-def _weight(
-    name: str, spec: Any, program: ExportedProgram, converter: FxConverter, examples: dict[str, Any]
-) -> Weight:
+def _weight(name: str, spec: Any, program: ExportedProgram, converter: FxConverter, examples: dict[str, Any]) -> Weight:
     tensor = program.state_dict.get(spec.target)
     if tensor is None:
         tensor = program.constants[spec.target]

@@ -16,14 +16,18 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     (
         r"data-dependent (expression|branch)|GuardOnDataDependent|Dynamic control flow|bool\(\) on.*tensor|Eq\(u\d+",
         "data-dependent control flow: a Python branch or loop reads a tensor's values",
-        "use torch.cond for the branch (or torch.where when both sides are cheap); for a size read from data, "
-        "call torch._check on its range",
+        (
+            "use torch.cond for the branch (or torch.where when both sides are cheap); for a size read from data, "
+            "call torch._check on its range"
+        ),
     ),
     (
         r"specializ|inferred a static shape|Not all values of|constraints? violated|ConstraintViolation|were violated",
         "a dim that was asked to be dynamic is a constant for the model (it specializes the size)",
-        "leave that axis static, or remove what fixes it: a Python loop or int() over the size, or a parameter of "
-        "that size",
+        (
+            "leave that axis static, or remove what fixes it: a Python loop or int() over the size, or a parameter "
+            "of that size"
+        ),
     ),
     (
         r"Unsupported|graph break|torch\._dynamo\.exc",

@@ -7,6 +7,7 @@ understood is refused. One walk, linear in the size of the graph.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -249,7 +250,7 @@ class _Functionalizer:
         self._seen[call.name] = self._version[self._root(target.name)]
 
     def _natural_dtype(self, pure: OpKey, spec: TensorSpec, given: dict[str, Any]) -> str:
-        """dtype of the functional form, where it may differ from that of the tensor written."""
+        """Dtype of the functional form, where it may differ from that of the tensor written."""
         if pure.name in _TO_BOOL:
             return "bool"
         if pure.name not in _PROMOTING:
@@ -260,7 +261,7 @@ class _Functionalizer:
             if isinstance(one, TensorSpec):
                 samples.append(torch.empty((1,) * one.rank, dtype=dtype_of(one.dtype), device="meta"))
         result = samples[0].dtype
-        for left, right in zip(samples, samples[1:], strict=False):
+        for left, right in itertools.pairwise(samples):
             result = torch.promote_types(result, torch.result_type(left, right))
         if pure.name in ("div", "true_divide", "divide") and not result.is_floating_point and not result.is_complex:
             result = torch.float32
@@ -324,9 +325,7 @@ class _Functionalizer:
         """Sizes among a view's arguments are read as any value; base and new value are current already."""
         return ref if isinstance(self._specs.get(ref.name), TensorSpec) else self.read(ref)
 
-    def _emit(
-        self, origin: Call, key: str, args: Any, spec: Spec, kwargs: Any = None, name: str | None = None
-    ) -> Ref:
+    def _emit(self, origin: Call, key: str, args: Any, spec: Spec, kwargs: Any = None, name: str | None = None) -> Ref:
         name = name or self._unique(f"{origin.name}_{OpKey(key).name}")
         self._taken.add(name)
         self._specs[name] = spec

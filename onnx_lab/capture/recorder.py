@@ -49,7 +49,9 @@ def record(function: Callable[..., Any], specs: Sequence[Spec], *, whole: bool =
         name = f"in_{index}"
         converter.reserve(name)
         names[node.name] = Ref(name)
-        graph.inputs.append(GraphInput(name, converter.spec(node.meta["val"]) if isinstance(spec, TensorSpec) else spec))
+        graph.inputs.append(
+            GraphInput(name, converter.spec(node.meta["val"]) if isinstance(spec, TensorSpec) else spec)
+        )
     for node in module.graph.nodes:
         if node.op == "get_attr":
             tensor = getattr(module, str(node.target))
@@ -102,7 +104,7 @@ class _Space:
             "CleanDiv": lambda a, b: a // b,
         }
         # The text is one that FxConverter printed: names, numbers and the functions above.
-        return eval(text, {"__builtins__": {}}, known | self._symbols)
+        return eval(text, {"__builtins__": {}}, known | self._symbols)  # noqa: S307  text of our own making
 
     def value(self, spec: Spec) -> Any:
         if isinstance(spec, ScalarSpec):

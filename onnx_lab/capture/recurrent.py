@@ -48,7 +48,7 @@ def _eager(name: str) -> Any:
 
 
 def _fake_lstm(
-    input: torch.Tensor,
+    x: torch.Tensor,
     hx: Sequence[torch.Tensor],
     params: Sequence[torch.Tensor],
     has_biases: bool,
@@ -59,14 +59,12 @@ def _fake_lstm(
     batch_first: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(T, N, I) → (T, N, D·H), (L·D, N, H), (L·D, N, cells)."""
-    out, hidden = _fake_rnn(
-        input, hx[0], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
+    out, hidden = _fake_rnn(x, hx[0], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     return out, hidden, torch.empty_like(hx[1])
 
 
 def _fake_rnn(
-    input: torch.Tensor,
+    x: torch.Tensor,
     hx: torch.Tensor,
     params: Sequence[torch.Tensor],
     has_biases: bool,
@@ -77,7 +75,7 @@ def _fake_rnn(
     batch_first: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     width = hx.shape[-1] * (2 if bidirectional else 1)
-    return input.new_empty((*input.shape[:-1], width)), torch.empty_like(hx)
+    return x.new_empty((*x.shape[:-1], width)), torch.empty_like(hx)
 
 
 def _stand_in(name: str) -> Any:

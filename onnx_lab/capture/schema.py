@@ -31,7 +31,7 @@ def resolve(key: str) -> OpOverload | None:
     parts = OpKey(key)
     try:
         packet = getattr(getattr(torch.ops, parts.namespace), parts.name)
-        return getattr(packet, parts.overload or "default")  # type: ignore[no-any-return]
+        return getattr(packet, parts.overload or "default")
     except AttributeError:
         return None
 
@@ -51,9 +51,13 @@ def aliasing(key: str) -> Aliasing:
         return Aliasing((), ())
     arguments = [argument for argument in overload._schema.arguments if argument.alias_info is not None]
     return Aliasing(
-        tuple(argument.name for argument in arguments if argument.alias_info.is_write),
-        tuple(argument.name for argument in arguments if not argument.alias_info.is_write),
+        tuple(argument.name for argument in arguments if _writes(argument)),
+        tuple(argument.name for argument in arguments if not _writes(argument)),
     )
+
+
+def _writes(argument: Any) -> bool:
+    return bool(argument.alias_info.is_write)
 
 
 @functools.cache

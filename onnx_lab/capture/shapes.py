@@ -96,12 +96,14 @@ class _Reader:
             return {key: value for key, value in spec.items() if key in names}
         if isinstance(spec, (list, tuple)):
             star = next((p.name for p in signature.forward.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
-            if len(spec) > len(names) or (star in names and len(names) == 1 and len(spec) == len(self._bound[star]) > 1):
+            if len(spec) > len(names) or (
+                star in names and len(names) == 1 and len(spec) == len(self._bound[star]) > 1
+            ):
                 if star in names and len(spec) == len(self._bound[star]):
                     return {star: tuple(spec)}
                 self._fail(f"dynamic_shapes has {len(spec)} entries for {len(names)} inputs")
             return dict(zip(names, spec, strict=False))
-        self._fail(f"dynamic_shapes is a {type(spec).__name__}")
+        return self._fail(f"dynamic_shapes is a {type(spec).__name__}")
 
     def _walk(self, value: Any, spec: Any, path: str) -> Any:
         if isinstance(value, torch.Tensor):
@@ -122,7 +124,9 @@ class _Reader:
         elif isinstance(spec, (list, tuple)):
             if len(spec) != len(children):
                 self._fail(f"{path} has {len(children)} parts, dynamic_shapes gives {len(spec)}")
-            made = [self._walk(child, one, f"{path}[{name}]") for (name, child), one in zip(children, spec, strict=True)]
+            made = [
+                self._walk(child, one, f"{path}[{name}]") for (name, child), one in zip(children, spec, strict=True)
+            ]
         else:
             self._fail(f"{path} has parts, but dynamic_shapes gives it {spec!r}")
         if isinstance(value, dict):
@@ -183,7 +187,9 @@ class _Reader:
             )
 
     def _fail(self, what: str) -> Any:
-        raise InputError(what, seen="dynamic_shapes", hint=f"the tree that fits these inputs is {expected_tree(self._bound)}")
+        raise InputError(
+            what, seen="dynamic_shapes", hint=f"the tree that fits these inputs is {expected_tree(self._bound)}"
+        )
 
 
 def expected_tree(bound: Mapping[str, Any]) -> str:
@@ -198,8 +204,10 @@ def expected_tree(bound: Mapping[str, Any]) -> str:
         if isinstance(value, dict):
             return "{" + ", ".join(f'"{name}": {show(child)}' for name, child in children) + "}"
         inner = ", ".join(show(child) for _, child in children)
-        return f"({inner},)" if isinstance(value, tuple) and len(children) == 1 else (
-            f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+        return (
+            f"({inner},)"
+            if isinstance(value, tuple) and len(children) == 1
+            else (f"({inner})" if isinstance(value, tuple) else f"[{inner}]")
         )
 
     return show(dict(bound))

@@ -84,7 +84,9 @@ class SymbolNames:
         elif symbol not in self.names:
             self.names[symbol] = wanted
         elif self.names[symbol] != wanted and only_asked:
-            self.notes.append(f"the model makes {wanted} equal to {self.names[symbol]}: both names are kept on the inputs")
+            self.notes.append(
+                f"the model makes {wanted} equal to {self.names[symbol]}: both names are kept on the inputs"
+            )
         self.origin.setdefault(self.names.get(symbol, symbol), (name, axis))
 
     def infos(self, ranges: dict[Any, Any]) -> dict[str, SymbolInfo]:
@@ -163,7 +165,10 @@ def _decided(condition: str, branch: Branch, name: str) -> CaptureError:
         f"the captured model is only right for {condition}: a Python branch was decided by the example's size",
         source=branch.source,
         seen=f"{branch.expression} was {branch.taken} for the example",
-        hint=f"use torch.cond for the branch, or ask for the range you need: torch.export.Dim({name!r}, min=..., max=...)",
+        hint=(
+            "use torch.cond for the branch, or ask for the range that you need: "
+            f"torch.export.Dim({name!r}, min=..., max=...)"
+        ),
     )
 
 
@@ -186,7 +191,9 @@ def _divisor(recorder: BranchRecorder, symbol: sympy.Symbol) -> tuple[Branch, st
     """A decision on divisibility (``x.shape[0] % 2 == 0``) that other sizes would take differently."""
     for branch in recorder.branches:
         expression = branch.expression
-        if symbol in _symbols(expression) and any("Mod" in type(node).__name__ for node in sympy.preorder_traversal(expression)):
+        if symbol in _symbols(expression) and any(
+            "Mod" in type(node).__name__ for node in sympy.preorder_traversal(expression)
+        ):
             text = str(expression) if branch.taken else f"not ({expression})"
             return branch, f"where {text.replace(symbol.name, 'it')}"
     return None

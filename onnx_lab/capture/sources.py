@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from onnx_lab.program.source import Source
 
-_TORCH_ROOT = os.path.dirname(torch.__file__) + os.sep
+_TORCH_ROOT = str(Path(torch.__file__).parent) + os.sep
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
 
 

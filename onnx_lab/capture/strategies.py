@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx.experimental import _config as fx_config
 from torch.utils import _pytree as pytree
 
 from onnx_lab.capture.exported import convert_program
@@ -25,6 +26,9 @@ from onnx_lab.capture.trees import register_containers
 from onnx_lab.errors import InputError
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.report import Report, Try
+
+# Its patch() is installed at run time, where type checkers do not see it.
+_config: Any = fx_config
 
 # What each strategy tries, in order.
 STRATEGIES: dict[str, tuple[str, ...]] = {
@@ -124,7 +128,7 @@ def _try_all(
         try:
             with _surroundings(request), recorder.recording():
                 return recorder, _export(model, args, kwargs, request.tree, strict=name == "dynamo"), name
-        except Exception as error:  # whatever torch raises is a reason to try the next strategy
+        except Exception as error:  # noqa: BLE001  whatever torch raises is a reason to try the next strategy
             one.error, one.reason = error, reason(error)
         finally:
             one.seconds = time.perf_counter() - start
@@ -180,7 +184,7 @@ def _surroundings(request: ShapeRequest) -> Iterator[None]:
         stack.enter_context(kept_whole())
         if request.small:
             # Sizes 0 and 1 of an asked axis are treated like any other size.
-            stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
+            stack.enter_context(_config.patch(backed_size_oblivious=True))
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
         torch.backends.mha.set_fastpath_enabled(False)
         yield

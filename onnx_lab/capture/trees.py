@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -27,19 +28,27 @@ def register_transformers() -> None:
     """Model outputs and caches of ``transformers``, harmless when they are registered already."""
     if "transformers" not in sys.modules:
         return
-    from transformers.utils import ModelOutput
+    from transformers.utils.generic import ModelOutput
 
     for kind in _subclasses(ModelOutput):
         if kind not in pytree.SUPPORTED_NODES:
             pytree.register_pytree_node(
                 kind,
-                lambda output: (list(output.values()), list(output.keys())),
-                lambda values, keys, kind=kind: kind(**dict(zip(keys, values, strict=True))),
+                _flatten_output,
+                functools.partial(_unflatten_output, kind),
                 serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
                 flatten_with_keys_fn=pytree._dict_flatten_with_keys,
             )
     if "transformers.cache_utils" in sys.modules:
         _register_caches()
+
+
+def _flatten_output(output: Any) -> tuple[list[Any], list[str]]:
+    return list(output.values()), list(output.keys())
+
+
+def _unflatten_output(kind: Any, values: Any, keys: Any) -> Any:
+    return kind(**dict(zip(keys, values, strict=True)))
 
 
 def _register_caches() -> None:
@@ -62,7 +71,7 @@ def _register_caches() -> None:
         )
 
 
-def _subclasses(kind: type) -> Iterator[type]:
+def _subclasses(kind: Any) -> Iterator[Any]:
     for sub in kind.__subclasses__():
         yield sub
         yield from _subclasses(sub)

@@ -62,7 +62,12 @@ def _reshaped(write: Write) -> Ref | None:
 
 
 def _slice(write: Write) -> Ref:
-    rest = (write.argument(1, "dim", 0), write.argument(2, "start"), write.argument(3, "end"), write.argument(4, "step", 1))
+    rest = (
+        write.argument(1, "dim", 0),
+        write.argument(2, "start"),
+        write.argument(3, "end"),
+        write.argument(4, "step", 1),
+    )
     return write.emit("aten::slice_scatter", (write.base, write.new, *rest), write.base_spec)
 
 

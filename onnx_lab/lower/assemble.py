@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from onnx_lab.lower.lowerer import Lowerer
 
 # The oldest file format that knows the opset: the most runtimes can read it.
-_IR_VERSIONS = {opset: found for (domain, opset), found in onnx.helper.OP_SET_ID_VERSION_MAP.items() if domain == "ai.onnx"}
+_IR_VERSIONS = {
+    opset: found for (domain, opset), found in onnx.helper.OP_SET_ID_VERSION_MAP.items() if domain == "ai.onnx"
+}
 
 
 def assemble(lowerer: Lowerer) -> tuple[ir.Model, dict[str, str | None]]:
@@ -114,6 +116,7 @@ def _name_values(lowerer: Lowerer, nodes: list[ir.Node], outputs: list[ir.Value]
                 if id(value) not in skip:
                     value.name = claim(value.name or stem)
             node.name = node.outputs[0].name or stem
+
     for value in initializers:
         value.name = claim(value.name or "weight")
     walk(nodes)

@@ -141,7 +141,9 @@ class Builder:
         have = types.setdefault(variable, dtype)
         allowed = schema.allowed.get(variable)
         if allowed is not None and dtype not in allowed:
-            raise self._error(UnsupportedCaseError, f"{schema.name}-{schema.since} takes no tensor({dtype.name.lower()})")
+            raise self._error(
+                UnsupportedCaseError, f"{schema.name}-{schema.since} takes no tensor({dtype.name.lower()})"
+            )
         if have != dtype and allowed is not None:
             text = f"{schema.name} mixes {have.name.lower()} and {dtype.name.lower()}"
             raise self._error(InternalLoweringError, text)

@@ -51,7 +51,7 @@ def split(builder: Builder, packed: ir.Value) -> Complex:
 def pack(builder: Builder, value: Complex) -> ir.Value:
     """One real ``(*shape, 2)`` tensor of the parts."""
     parts = [builder.Unsqueeze(part, [-1]) for part in (value.real, value.imag)]
-    return builder.Concat(*parts, axis=-1)  # type: ignore[no-any-return]
+    return builder.Concat(*parts, axis=-1)
 
 
 def part(value: Any, choose: Callable[[Complex], ir.Value], of_real: Callable[[Any], Any]) -> Any:

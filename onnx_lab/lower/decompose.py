@@ -47,7 +47,7 @@ def _record(call: Call, names: list[str], specs: list[Spec]) -> CapturedGraph | 
 
     try:
         graph = record(run, specs, whole=not composite)
-    except Exception:  # whatever a decomposition raises, the operator is then reported as missing
+    except Exception:  # noqa: BLE001  whatever a decomposition raises, the operator is then reported as missing
         return None
     functionalize(graph)
     drop_dead_calls(graph)
@@ -57,7 +57,7 @@ def _record(call: Call, names: list[str], specs: list[Spec]) -> CapturedGraph | 
 
 
 def _function(key: str) -> tuple[Callable[..., Any] | None, bool]:
-    """torch's decomposition of an operator: its table first, then the composite kernel (True for that)."""
+    """Torch's decomposition of an operator: its table first, then the composite kernel (True for that)."""
     import torch
     from torch._decomp import decomposition_table
 
@@ -69,7 +69,7 @@ def _function(key: str) -> tuple[Callable[..., Any] | None, bool]:
     if overload in decomposition_table:
         return decomposition_table[overload], False
     if overload._can_decompose():
-        return lambda *args, **kwargs: overload.decompose(*args, **kwargs), True
+        return overload.decompose, True
     if overload in torch._decomp.core_aten_decompositions():
         return torch._decomp.core_aten_decompositions()[overload], False
     return None, False
@@ -123,7 +123,9 @@ def _renamed(graph: CapturedGraph, call: Call, names: list[str]) -> CapturedGrap
         )
         for inner in graph.calls
     ]
-    weights = {table[name]: replace(weight, name=table[name], target=table[name]) for name, weight in graph.weights.items()}
+    weights = {
+        table[name]: replace(weight, name=table[name], target=table[name]) for name, weight in graph.weights.items()
+    }
     inputs = [GraphInput(name, given.spec) for name, given in zip(names, graph.inputs, strict=True)]
     outputs = [GraphOutput(one.name, map_refs(one.value, move)) for one in graph.outputs]
     return CapturedGraph(call.key, inputs, outputs, weights, calls, front_end="decomposition")

@@ -43,7 +43,7 @@ def category(dtype: ir.DataType) -> int:
     return _CATEGORY.get(dtype, 2)
 
 
-def scalar_category(value: bool | int | float) -> int:
+def scalar_category(value: bool | float) -> int:
     return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2
 
 

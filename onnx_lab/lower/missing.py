@@ -58,7 +58,7 @@ class MissingCalls:
 
     def nearest(self, key: str) -> str:
         """A supported key that is spelled alike: another overload first, else a similar name."""
-        wanted, known = OpKey(key), [OpKey(one) for one in self._registry.keys()]
+        wanted, known = OpKey(key), [OpKey(one) for one in self._registry]
         for one in known:
             if one.qualified_name == wanted.qualified_name and one != wanted:
                 return one

@@ -46,7 +46,7 @@ class Registry:
         """The opsets for which ``key`` has variants, ascending."""
         return [since for since, _ in self._table.get(key, ())]
 
-    def keys(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._table)
 
     def entries(self) -> Iterator[tuple[str, int, Lowering]]:

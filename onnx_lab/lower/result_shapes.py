@@ -133,13 +133,13 @@ def _gather(values: Operands, attributes: dict[str, Any]) -> Shape | None:
 
 
 def _concat(values: Operands, attributes: dict[str, Any]) -> Shape | None:
-    shapes = [value.shape if value is not None else None for value in values]
-    if any(shape is None for shape in shapes):
+    shapes = [value.shape for value in values if value is not None and value.shape is not None]
+    if len(shapes) < len(values):
         return None
-    axis = attributes["axis"] % len(shapes[0])  # type: ignore[arg-type]
-    sizes = [shape[axis] for shape in shapes]  # type: ignore[index]
-    dims = list(shapes[0])  # type: ignore[arg-type]
-    dims[axis] = sum(sizes) if all(isinstance(size, int) for size in sizes) else None  # type: ignore[misc]
+    axis = attributes["axis"] % len(shapes[0])
+    sizes = [size for shape in shapes if isinstance(size := shape[axis], int)]
+    dims: list[Any] = list(shapes[0])
+    dims[axis] = sum(sizes) if len(sizes) == len(shapes) else None
     return Shape(dims)
 
 
@@ -157,7 +157,7 @@ def _slice(values: Operands, attributes: dict[str, Any]) -> Shape | None:
     parts = [constant_ints(value) for value in values[1:]]
     if source is None or len(parts) < 3 or parts[2] is None:
         return None
-    dims = list(source)
+    dims: list[Any] = list(source)
     for number, axis in enumerate(parts[2]):
         dims[axis] = _length(dims[axis], *(part[number] if part is not None else None for part in _padded(parts)))
     return Shape(dims)
@@ -185,8 +185,8 @@ def split_shapes(values: Operands, attributes: dict[str, Any], count: int) -> li
         return [None] * count
     axis = attributes.get("axis", 0) % len(source)
     sizes = constant_ints(values[1]) if len(values) > 1 else None
-    if sizes is None and isinstance(source[axis], int) and source[axis] % count == 0:  # type: ignore[operator]
-        sizes = [source[axis] // count] * count  # type: ignore[operator]
+    if sizes is None and isinstance(source[axis], int) and source[axis] % count == 0:
+        sizes = [source[axis] // count] * count
     return [Shape([*source[:axis], sizes[i] if sizes else None, *source[axis + 1 :]]) for i in range(count)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -20,16 +19,20 @@ def evaluate(expression: str, scope: Mapping[str, Any], what: str) -> Any:
     Raises:
         UsageError: it cannot be evaluated; an unknown name comes with the nearest one in scope.
     """
-    text = expression.strip().strip("'\"") if expression[:1] in "'\"" and expression[-1:] == expression[:1] else expression
+    text = (
+        expression.strip().strip("'\"") if expression[:1] in "'\"" and expression[-1:] == expression[:1] else expression
+    )
     try:
-        return eval(text, dict(scope))
+        return eval(text, dict(scope))  # noqa: S307  the notebook's own user wrote it
     except NameError as error:
         name = error.name or text
         close = difflib.get_close_matches(name, [one for one in scope if not one.startswith("_")], n=1)
-        raise UsageError(f"{what}: no {name!r} in this notebook" + (f"; did you mean {close[0]!r}?" if close else "")) from None
+        raise UsageError(
+            f"{what}: no {name!r} in this notebook" + (f"; did you mean {close[0]!r}?" if close else "")
+        ) from None
     except SyntaxError:
         raise UsageError(f"{what}: {text!r} is no Python expression") from None
-    except Exception as error:  # the user's own expression may raise anything
+    except Exception as error:  # noqa: BLE001  the user's own expression may raise anything
         raise UsageError(f"{what}: {text!r} raises {type(error).__name__}: {error}") from None
 
 
@@ -94,5 +97,3 @@ def dynamic_spec(parts: Sequence[str], names: Sequence[str], scope: Mapping[str,
                 raise UsageError(f"--dynamic: {item!r} is no axis=name") from None
         tree[name] = axes
     return tree
-
-

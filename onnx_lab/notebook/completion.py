@@ -23,7 +23,9 @@ def complete(ip: Any, event: Any) -> list[str]:
     before = words[1:] if not open_word else words[1:-1]
     parser = magic.__func__.parser if hasattr(magic, "__func__") else magic.parser
     if open_word.startswith("-"):
-        return sorted(option for action in parser._actions for option in action.option_strings if option.startswith(open_word))
+        return sorted(
+            option for action in parser._actions for option in action.option_strings if option.startswith(open_word)
+        )
     if before and before[-1].startswith("-"):
         values = _values(parser, before[-1])
         if values is not None:

@@ -161,10 +161,10 @@ class Explorer(widgets.VBox):
         from IPython.core.interactiveshell import InteractiveShell
 
         if isinstance(shown, dict):
-            data, metadata = shown, {}
+            data, metadata = shown, dict[str, Any]()
         else:
             shell = InteractiveShell.instance() if InteractiveShell.initialized() else None
-            if shell is None:
+            if shell is None or shell.display_formatter is None:
                 data, metadata = {"text/plain": repr(shown)}, {}
             else:
                 data, metadata = shell.display_formatter.format(shown)

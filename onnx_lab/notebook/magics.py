@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class, needs_local_scope, no_var_expand, output_can_be_silenced
+from IPython.core.magic import (
+    Magics,
+    line_magic,
+    magics_class,
+    needs_local_scope,
+    no_var_expand,
+    output_can_be_silenced,
+)
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from onnx_lab.notebook.arguments import dynamic_spec, evaluate, split_inputs, split_line
@@ -70,7 +77,7 @@ class LabMagics(Magics):
             if options.output:
                 progress.stage("save")
                 for path in result.save(options.output, external_data=options.external_data or None):
-                    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
+                    _say(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
         self.last = result
         return result
 
@@ -93,7 +100,7 @@ class LabMagics(Magics):
         source = self._result(options.result)
         drawing = Drawing.of(source, options.kind, depth=options.depth, opened=options.open, focus=options.focus)
         if options.output:
-            print(f"wrote {drawing.save(options.output)}")
+            _say(f"wrote {drawing.save(options.output)}")
         return drawing
 
     @output_can_be_silenced
@@ -144,7 +151,7 @@ class LabMagics(Magics):
     # -- arguments ----------------------------------------------------------------------------------
 
     def _parse(self, magic: Any, line: str, local_ns: dict[str, Any] | None) -> Any:
-        self._scope = {**self.shell.user_ns, **(local_ns or {})}
+        self._scope = {**(self.shell.user_ns if self.shell is not None else {}), **(local_ns or {})}
         parser = magic.parser
         words = split_line(line.rstrip().removesuffix(";"))
         known = {option for action in parser._actions for option in action.option_strings}
@@ -169,6 +176,11 @@ class LabMagics(Magics):
         if self.last is None:
             raise UsageError("no result yet: run %onnx_export first, or name one")
         return self.last
+
+
+def _say(text: str) -> None:
+    """A line under the cell."""
+    print(text)  # noqa: T201  what a magic reports is meant to be read
 
 
 def _unknown_option(word: str, known: set[str]) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, Self
 
 from onnx_lab.view.html import block, escape
 
@@ -23,13 +23,13 @@ class Progress:
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         self._timer = threading.Timer(QUIET_FOR, self._first)
         self._timer.daemon = True
         self._timer.start()
         return self
 
-    def __exit__(self, *ignored: Any) -> None:
+    def __exit__(self, *ignored: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:

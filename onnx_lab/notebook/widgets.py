@@ -51,6 +51,6 @@ class GraphWidget(anywidget.AnyWidget):
         return f"GraphWidget({self.drawing!r})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        made = super()._repr_mimebundle_(**options) or {}
+        made: Any = super()._repr_mimebundle_(**options) or {}
         data, metadata = made if isinstance(made, tuple) else (made, {})
         return {**self.drawing._repr_mimebundle_(), **data, "text/plain": repr(self)}, metadata

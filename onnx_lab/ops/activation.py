@@ -35,12 +35,12 @@ def gelu_spelled(ctx: Context, x: ir.Value, *, approximate: str = "none") -> ir.
         bent = op.Tanh(op.Mul(op.Add(x, cubic), math.sqrt(2 / math.pi)))
     else:
         bent = op.Erf(op.Mul(x, math.sqrt(0.5)))
-    return op.Mul(op.Mul(x, 0.5), op.Add(bent, 1.0))  # type: ignore[no-any-return]
+    return op.Mul(op.Mul(x, 0.5), op.Add(bent, 1.0))
 
 
 @lowering("aten::silu")
 def silu(ctx: Context, x: ir.Value) -> ir.Value:
-    """x · σ(x): the runtime fuses it, and is slower on the Swish operator of opset 24."""
+    """X · σ(x): the runtime fuses it, and is slower on the Swish operator of opset 24."""
     return ctx.op.Mul(x, ctx.op.Sigmoid(x))
 
 
@@ -50,7 +50,7 @@ def elu(ctx: Context, x: ir.Value, alpha: Any = 1, scale: Any = 1, input_scale: 
         return ctx.op.Elu(x, alpha=float(alpha))
     op = ctx.op
     low = op.Mul(op.Sub(op.Exp(op.Mul(x, float(input_scale))), 1.0), float(alpha * scale))
-    return op.Where(op.Greater(x, 0.0), op.Mul(x, float(scale)), low)  # type: ignore[no-any-return]
+    return op.Where(op.Greater(x, 0.0), op.Mul(x, float(scale)), low)
 
 
 @lowering("aten::celu")
@@ -121,19 +121,14 @@ def softplus(ctx: Context, x: ir.Value, beta: Any = 1, threshold: Any = 20) -> i
     scaled = x if beta == 1 else op.Mul(x, float(beta))
     soft = op.Softplus(scaled)
     soft = soft if beta == 1 else op.Div(soft, float(beta))
-    return op.Where(op.Greater(scaled, float(threshold)), x, soft)  # type: ignore[no-any-return]
-
-
-@lowering("aten::softsign")
-def softsign(ctx: Context, x: ir.Value) -> ir.Value:
-    return ctx.op.Div(x, ctx.op.Add(ctx.op.Abs(x), 1.0))
+    return op.Where(op.Greater(scaled, float(threshold)), x, soft)
 
 
 @lowering("aten::log_sigmoid")
 def log_sigmoid(ctx: Context, x: ir.Value) -> ir.Value:
     """min(0, x) - log(1 + e^-|x|): neither end overflows."""
     op = ctx.op
-    return op.Sub(op.Min(x, 0.0), op.Softplus(op.Neg(op.Abs(x))))  # type: ignore[no-any-return]
+    return op.Sub(op.Min(x, 0.0), op.Softplus(op.Neg(op.Abs(x))))
 
 
 @lowering("aten::threshold")
@@ -150,15 +145,10 @@ def hardshrink(ctx: Context, x: ir.Value, lambd: Any = 0.5) -> ir.Value:
 
 @lowering("aten::softshrink")
 def softshrink(ctx: Context, x: ir.Value, lambd: Any = 0.5) -> ir.Value:
-    """x drawn toward zero by λ; NaN stays."""
+    """X drawn toward zero by λ; NaN stays."""
     shrunk = ctx.op.Sub(x, ctx.op.Mul(ctx.op.Sign(x), float(lambd)))
     inside = ctx.op.LessOrEqual(ctx.op.Abs(x), float(lambd))
     return ctx.op.Where(inside, ctx.op.Mul(x, 0.0), shrunk)
-
-
-@lowering("aten::tanhshrink")
-def tanhshrink(ctx: Context, x: ir.Value) -> ir.Value:
-    return ctx.op.Sub(x, ctx.op.Tanh(x))
 
 
 @lowering("aten::glu")
@@ -179,7 +169,7 @@ def _softmax(ctx: Context, op_type: str, x: ir.Value, dim: int) -> ir.Value:
     value = ctx.cast(x, ctx.out_dtype)
     if ctx.rank(x) == 0:
         return ctx.reshape(getattr(ctx.op, op_type)(ctx.reshape(value, [1]), axis=0), [])
-    return getattr(ctx.op, op_type)(value, axis=ctx.axis(x, dim))  # type: ignore[no-any-return]
+    return getattr(ctx.op, op_type)(value, axis=ctx.axis(x, dim))
 
 
 @lowering("aten::softmax.int", "aten::special_softmax")

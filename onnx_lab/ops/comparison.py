@@ -16,7 +16,11 @@ INT64, INT32, BOOL = ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL
 
 COMPARISONS = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal"}
 LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-BITWISE = {"bitwise_and": ("And", "BitwiseAnd"), "bitwise_or": ("Or", "BitwiseOr"), "bitwise_xor": ("Xor", "BitwiseXor")}
+BITWISE = {
+    "bitwise_and": ("And", "BitwiseAnd"),
+    "bitwise_or": ("Or", "BitwiseOr"),
+    "bitwise_xor": ("Xor", "BitwiseXor"),
+}
 BITWISE |= {"__and__": BITWISE["bitwise_and"], "__or__": BITWISE["bitwise_or"], "__xor__": BITWISE["bitwise_xor"]}
 # Runtime kernels of Less and its kin; other types are compared as one of these, exactly.
 _ORDERED = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, INT32, INT64})
@@ -34,7 +38,7 @@ def _comparable(ctx: Context, x: Operand, other: Operand) -> list[ir.Value]:
 def _compare(op_type: str) -> Callable[..., ir.Value]:
     def compare(ctx: Context, x: Operand, other: Operand) -> ir.Value:
         pair = ctx.promote(x, other) if op_type == "Equal" else _comparable(ctx, x, other)
-        return getattr(ctx.op, op_type)(*pair)  # type: ignore[no-any-return]
+        return getattr(ctx.op, op_type)(*pair)
 
     return compare
 
@@ -50,7 +54,7 @@ def ne(ctx: Context, x: Operand, other: Operand) -> ir.Value:
 
 def _logical(op_type: str) -> Callable[..., ir.Value]:
     def logical(ctx: Context, x: ir.Value, other: ir.Value) -> ir.Value:
-        return getattr(ctx.op, op_type)(ctx.cast(x, BOOL), ctx.cast(other, BOOL))  # type: ignore[no-any-return]
+        return getattr(ctx.op, op_type)(ctx.cast(x, BOOL), ctx.cast(other, BOOL))
 
     return logical
 
@@ -67,7 +71,7 @@ def logical_not(ctx: Context, x: ir.Value) -> ir.Value:
 def _bitwise(on_bools: str, on_ints: str) -> Callable[..., ir.Value]:
     def bitwise(ctx: Context, x: Operand, other: Operand) -> ir.Value:
         pair = [ctx.value(one, ctx.out_dtype) for one in (x, other)]
-        return getattr(ctx.op, on_bools if ctx.out_dtype == BOOL else on_ints)(*pair)  # type: ignore[no-any-return]
+        return getattr(ctx.op, on_bools if ctx.out_dtype == BOOL else on_ints)(*pair)
 
     return bitwise
 
@@ -130,9 +134,17 @@ def _extremum(ctx: Context, op_type: str, x: Operand, other: Operand) -> ir.Valu
     a, b = ctx.value(x, ctx.out_dtype), ctx.value(other, ctx.out_dtype)
     if ctx.out_dtype == BOOL:
         return ctx.op.Or(a, b) if op_type == "Max" else ctx.op.And(a, b)
-    kernels = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, INT32, INT64, ir.DataType.UINT32, ir.DataType.UINT64)
+    kernels = (
+        ir.DataType.FLOAT,
+        ir.DataType.DOUBLE,
+        ir.DataType.FLOAT16,
+        INT32,
+        INT64,
+        ir.DataType.UINT32,
+        ir.DataType.UINT64,
+    )
     if ctx.out_dtype in kernels:
-        return getattr(ctx.op, op_type)(a, b)  # type: ignore[no-any-return]
+        return getattr(ctx.op, op_type)(a, b)
     wide = ir.DataType.FLOAT if ctx.out_dtype.is_floating_point() else INT64
     return ctx.cast(getattr(ctx.op, op_type)(ctx.cast(a, wide), ctx.cast(b, wide)), ctx.out_dtype)
 

@@ -63,7 +63,7 @@ def mul(ctx: Context, x: Operand, other: Operand) -> Complex:
 
 @complex_lowering("aten::div.Tensor", "aten::div.Scalar")
 def div(ctx: Context, x: Operand, other: Operand) -> Complex:
-    """x times the conjugate of the divisor, over its squared magnitude."""
+    """X times the conjugate of the divisor, over its squared magnitude."""
     c, d = parts(ctx, other)
     op = ctx.op
     if d is None:
@@ -109,12 +109,12 @@ def abs_(ctx: Context, x: Complex) -> ir.Value:
     ratio = op.Div(small, op.Where(op.Equal(large, 0.0), ctx.constant(1.0, large.dtype), large))
     length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
     unbounded = op.Or(op.IsInf(a), op.IsInf(b))
-    return op.Where(unbounded, ctx.constant(float("inf"), large.dtype), length)  # type: ignore[no-any-return]
+    return op.Where(unbounded, ctx.constant(float("inf"), large.dtype), length)
 
 
 @complex_lowering("aten::angle")
 def angle(ctx: Context, x: Complex) -> ir.Value:
-    return ctx.lower("aten::atan2", x.imag, x.real)  # type: ignore[no-any-return]
+    return ctx.lower("aten::atan2", x.imag, x.real)
 
 
 @complex_lowering("aten::exp")
@@ -137,9 +137,11 @@ def polar(ctx: Context, abs: ir.Value, angle: ir.Value) -> Complex:
 def complex_(ctx: Context, real: ir.Value, imag: ir.Value) -> Complex:
     zero = ctx.constant(0, real.dtype)
     # Adding zero broadcasts each part to the common shape.
-    return Complex(ctx.op.Add(real, ctx.op.Mul(imag, zero)), ctx.op.Add(imag, ctx.op.Mul(real, zero))) if (
-        real.shape != imag.shape
-    ) else Complex(real, imag)
+    return (
+        Complex(ctx.op.Add(real, ctx.op.Mul(imag, zero)), ctx.op.Add(imag, ctx.op.Mul(real, zero)))
+        if (real.shape != imag.shape)
+        else Complex(real, imag)
+    )
 
 
 @complex_lowering("aten::real")
@@ -180,9 +182,7 @@ def matmul(ctx: Context, x: Operand, other: Operand) -> Complex:
         return Complex(op.MatMul(a, c), op.MatMul(a, d))
     if d is None:
         return Complex(op.MatMul(a, c), op.MatMul(b, c))
-    return Complex(
-        op.Sub(op.MatMul(a, c), op.MatMul(b, d)), op.Add(op.MatMul(a, d), op.MatMul(b, c))
-    )
+    return Complex(op.Sub(op.MatMul(a, c), op.MatMul(b, d)), op.Add(op.MatMul(a, d), op.MatMul(b, c)))
 
 
 @complex_lowering("aten::eq.Tensor", "aten::eq.Scalar")
@@ -193,12 +193,12 @@ def eq(ctx: Context, x: Operand, other: Operand) -> ir.Value:
         a, b = (one.real, one.imag) if isinstance(one, (Complex, complex)) else (one, 0.0)
         pairs.append((ctx.value(a, dtype), ctx.value(b, dtype)))
     (a, b), (c, d) = pairs
-    return ctx.op.And(ctx.op.Equal(a, c), ctx.op.Equal(b, d))  # type: ignore[no-any-return]
+    return ctx.op.And(ctx.op.Equal(a, c), ctx.op.Equal(b, d))
 
 
 @complex_lowering("aten::ne.Tensor", "aten::ne.Scalar")
 def ne(ctx: Context, x: Operand, other: Operand) -> ir.Value:
-    return ctx.op.Not(eq(ctx, x, other))  # type: ignore[no-any-return]
+    return ctx.op.Not(eq(ctx, x, other))
 
 
 @complex_lowering("aten::to.dtype", "aten::to.dtype_layout", "aten::_to_copy", "aten::to.device")

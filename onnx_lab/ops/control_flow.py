@@ -22,9 +22,7 @@ def cond(ctx: Context, pred: Any, operands: Sequence[Any], true_fn: Region, fals
     for one, other in zip(then_values, else_values, strict=True):
         if one.dtype != other.dtype:
             ctx.unsupported("branches", f"results of types {one.dtype} and {other.dtype}", "cast inside one branch")
-    made = ctx.op.If(
-        _truth(ctx, pred), then_branch=then_graph, else_branch=else_graph, outputs=len(then_values)
-    )
+    made = ctx.op.If(_truth(ctx, pred), then_branch=then_graph, else_branch=else_graph, outputs=len(then_values))
     results = made if isinstance(made, tuple) else (made,)
     for result, value in zip(results, then_values, strict=True):
         result.type = value.type

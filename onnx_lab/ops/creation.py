@@ -312,7 +312,7 @@ def _meshgrid(ctx: Context, tensors: Sequence[ir.Value], indexing: str) -> tuple
 
 @lowering("aten::copy")
 def copy(ctx: Context, x: ir.Value, src: ir.Value, non_blocking: bool = False) -> ir.Value:
-    """src in the type and shape of x."""
+    """Src in the type and shape of x."""
     value = ctx.cast(src, x.dtype)
     return value if value.shape == x.shape and _fixed(x) else ctx.op.Expand(value, ctx.shape(x))
 
@@ -410,7 +410,9 @@ def clone(ctx: Context, x: ir.Value, *, memory_format: str | None = None) -> ir.
     return x
 
 
-@lowering("aten::detach", "aten::alias", "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg", "aten::positive")
+@lowering(
+    "aten::detach", "aten::alias", "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg", "aten::positive"
+)
 def same(ctx: Context, x: ir.Value) -> ir.Value:
     return x
 
@@ -419,4 +421,6 @@ def same(ctx: Context, x: ir.Value) -> ir.Value:
 def view_dtype(ctx: Context, x: ir.Value, dtype: ir.DataType) -> ir.Value:
     if x.dtype == dtype:
         return x
-    ctx.unsupported("dtype", dtype, "reading the bits of a tensor as another type has no ONNX operator before opset 26")
+    return ctx.unsupported(
+        "dtype", dtype, "reading the bits of a tensor as another type has no ONNX operator before opset 26"
+    )

@@ -28,7 +28,7 @@ ROUNDING = {"aten::floor": "Floor", "aten::ceil": "Ceil", "aten::round": "Round"
 
 def _float_unary(op_type: str) -> Callable[..., ir.Value]:
     def unary(ctx: Context, x: ir.Value) -> ir.Value:
-        return getattr(ctx.op, op_type)(ctx.cast(x, ctx.out_dtype))  # type: ignore[no-any-return]
+        return getattr(ctx.op, op_type)(ctx.cast(x, ctx.out_dtype))
 
     return unary
 
@@ -235,18 +235,18 @@ def floor_div(ctx: Context, x: Operand, other: Operand) -> ir.Value:
     if not ctx.out_dtype.is_floating_point():
         quotient = op.Div(a, b)
         if not ctx.out_dtype.is_signed():
-            return quotient  # type: ignore[no-any-return]
+            return quotient
         rest = op.Sub(a, op.Mul(quotient, b))
         zero = ctx.constant(0, ctx.out_dtype)
         wrong = op.And(op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), op.Less(b, zero)))
-        return op.Sub(quotient, ctx.cast(wrong, ctx.out_dtype))  # type: ignore[no-any-return]
+        return op.Sub(quotient, ctx.cast(wrong, ctx.out_dtype))
     rest = op.Mod(a, b, fmod=1)
     quotient = op.Div(op.Sub(a, rest), b)
     wrong = op.And(op.Not(op.Equal(rest, 0.0)), op.Xor(op.Less(rest, 0.0), op.Less(b, 0.0)))
     quotient = op.Sub(quotient, ctx.cast(wrong, ctx.out_dtype))
     down = op.Floor(quotient)
     near = op.Where(op.Greater(op.Sub(quotient, down), 0.5), op.Add(down, 1.0), down)
-    return op.Where(op.Equal(b, 0.0), op.Div(a, b), near)  # type: ignore[no-any-return]
+    return op.Where(op.Equal(b, 0.0), op.Div(a, b), near)
 
 
 @lowering("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")
@@ -328,7 +328,7 @@ def atan2(ctx: Context, x: ir.Value, other: ir.Value) -> ir.Value:
     turned = op.Sub(op.Where(op.Less(a, 0.0), ctx.constant(-math.pi / 2, ctx.out_dtype), math.pi / 2), angle)
     side = op.Where(op.Less(a, 0.0), ctx.constant(-math.pi, ctx.out_dtype), math.pi)
     flat = op.Where(op.Less(b, 0.0), op.Add(angle, side), angle)
-    return op.Where(steep, turned, flat)  # type: ignore[no-any-return]
+    return op.Where(steep, turned, flat)
 
 
 @lowering("aten::hypot")
@@ -338,7 +338,7 @@ def hypot(ctx: Context, x: ir.Value, other: ir.Value) -> ir.Value:
     large, small = op.Max(a, b), op.Min(a, b)
     ratio = op.Div(small, op.Where(op.Equal(large, 0.0), ctx.constant(1.0, large.dtype), large))
     length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
-    return op.Where(op.IsInf(large), large, length)  # type: ignore[no-any-return]
+    return op.Where(op.IsInf(large), large, length)
 
 
 @lowering("aten::logaddexp")
@@ -352,19 +352,19 @@ def logaddexp2(ctx: Context, x: ir.Value, other: ir.Value) -> ir.Value:
 
 
 def _log_add(ctx: Context, x: ir.Value, other: ir.Value, base: float) -> ir.Value:
-    """max + log(1 + e^-|a - b|); equal infinities are their own sum."""
+    """Max + log(1 + e^-|a - b|); equal infinities are their own sum."""
     op = ctx.op
     a, b = ctx.cast(x, ctx.out_dtype), ctx.cast(other, ctx.out_dtype)
     large = op.Max(a, b)
     gap = op.Neg(op.Abs(op.Sub(a, b)))
     tail = op.Div(log1p(ctx, op.Exp(op.Mul(gap, base))), base)
     same = op.And(op.IsInf(a), op.Equal(a, b))
-    return op.Where(same, a, op.Add(large, tail))  # type: ignore[no-any-return]
+    return op.Where(same, a, op.Add(large, tail))
 
 
 @lowering("aten::xlogy.Tensor", "aten::xlogy.Scalar_Other", "aten::xlogy.Scalar_Self")
 def xlogy(ctx: Context, x: Operand, other: Operand) -> ir.Value:
-    """x · log(y), 0 where x is 0 and y is no NaN."""
+    """X · log(y), 0 where x is 0 and y is no NaN."""
     a, b = ctx.value(x, ctx.out_dtype), ctx.value(other, ctx.out_dtype)
     zero = ctx.op.And(ctx.op.Equal(a, 0.0), ctx.op.Not(ctx.op.IsNaN(b)))
     return ctx.op.Where(zero, ctx.constant(0.0, ctx.out_dtype), ctx.op.Mul(a, ctx.op.Log(b)))

@@ -72,7 +72,7 @@ def _broadcast(ctx: Context, indices: list[ir.Value]) -> list[ir.Value]:
     return [ctx.op.Expand(index, target) for index in indices]
 
 
-def _surely_equal(shapes: list[tuple[object, ...] | None]) -> bool:
+def _surely_equal(shapes: Sequence[tuple[object, ...] | None]) -> bool:
     """Fixed and equal, or columns of one mask (a single unknown size of the same value)."""
     first = shapes[0]
     return first is not None and all(shape == first for shape in shapes) and all(isinstance(d, int) for d in first)
@@ -282,7 +282,9 @@ def repeat_interleave(
     """Each slice ``repeats`` times in a row; without dim over the flat tensor."""
     data = ctx.flatten(x) if dim is None or not ctx.rank(x) else x
     axis = ctx.axis(data, dim or 0)
-    grown = ctx.expand(ctx.unsqueeze(data, axis + 1), [*[-1] * (axis + 1), repeats, *[-1] * (ctx.rank(data) - axis - 1)])
+    grown = ctx.expand(
+        ctx.unsqueeze(data, axis + 1), [*[-1] * (axis + 1), repeats, *[-1] * (ctx.rank(data) - axis - 1)]
+    )
     sizes = ctx.sizes(data)
     # The repeated axis is the one size that Reshape works out itself.
     return ctx.reshape(grown, [*sizes[:axis], -1, *sizes[axis + 1 :]])
@@ -304,9 +306,7 @@ def repeat_interleave_tensor(
 
 
 @lowering("aten::repeat_interleave.Tensor")
-def repeat_interleave_counts(
-    ctx: Context, repeats: ir.Value, *, output_size: int | ir.Value | None = None
-) -> ir.Value:
+def repeat_interleave_counts(ctx: Context, repeats: ir.Value, *, output_size: int | ir.Value | None = None) -> ir.Value:
     return ctx.cast(repeated_positions(ctx, repeats), ctx.out_dtype)
 
 
@@ -375,4 +375,3 @@ def index_fill(ctx: Context, x: ir.Value, dim: int, index: ir.Value, value: ir.V
     chosen = ctx.cast(ctx.op.ReduceSum(hit, [0], keepdims=0), BOOL)
     lined = ctx.unsqueeze(chosen, [*range(1, ctx.rank(x) - axis)]) if axis < ctx.rank(x) - 1 else chosen
     return ctx.op.Where(lined, ctx.value(value, x.dtype), x)
-

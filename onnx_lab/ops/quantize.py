@@ -28,13 +28,13 @@ def _quantize(
     made: ir.Value = ctx.op.QuantizeLinear(x, divisor, zero, axis=axis)
     if (low, high) == _RANGES[dtype]:
         return made
-    wide = ctx.op.Clip(ctx.cast(made, ir.DataType.INT32), ctx.constant(low, ir.DataType.INT32), ctx.constant(high, ir.DataType.INT32))
+    wide = ctx.op.Clip(
+        ctx.cast(made, ir.DataType.INT32), ctx.constant(low, ir.DataType.INT32), ctx.constant(high, ir.DataType.INT32)
+    )
     return ctx.cast(wide, dtype)
 
 
-def _dequantize(
-    ctx: Context, x: ir.Value, scale: Any, zero_point: Any, axis: int | None, out: ir.DataType
-) -> ir.Value:
+def _dequantize(ctx: Context, x: ir.Value, scale: Any, zero_point: Any, axis: int | None, out: ir.DataType) -> ir.Value:
     step = ctx.value(scale, ir.DataType.FLOAT)
     zero = None if zero_point is None else ctx.value(zero_point, x.dtype)
     return ctx.cast(ctx.op.DequantizeLinear(x, step, zero, axis=axis), out)

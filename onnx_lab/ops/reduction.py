@@ -23,7 +23,7 @@ def reduce(ctx: Context, op_type: str, x: ir.Value, dim: Dims, keepdim: bool) ->
     """One Reduce node over torch dims; none given means all."""
     if ctx.rank(x) == 0:
         return x if op_type != "ReduceSumSquare" else ctx.op.Mul(x, x)
-    return getattr(ctx.op, op_type)(x, ctx.axes(x, dim), keepdims=int(keepdim))  # type: ignore[no-any-return]
+    return getattr(ctx.op, op_type)(x, ctx.axes(x, dim), keepdims=int(keepdim))
 
 
 @lowering("aten::sum", "aten::sum.dim_IntList")
@@ -117,7 +117,7 @@ def _arg(ctx: Context, op_type: str, x: ir.Value, dim: int | None, keepdim: bool
     found = getattr(ctx.op, op_type)(data, axis=axis, keepdims=int(keepdim and dim is not None))
     if dim is None and keepdim:
         return ctx.reshape(found, [1] * ctx.rank(x))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _nan_first(ctx: Context, x: ir.Value, op_type: str) -> ir.Value:
@@ -210,16 +210,12 @@ def _freedom(ctx: Context, x: ir.Value, axes: ir.Value, correction: Any) -> ir.V
 
 
 @lowering("aten::var.correction")
-def var(
-    ctx: Context, x: ir.Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
-) -> ir.Value:
+def var(ctx: Context, x: ir.Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> ir.Value:
     return variance(ctx, x, dim, correction, keepdim)[0]
 
 
 @lowering("aten::std.correction")
-def std(
-    ctx: Context, x: ir.Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
-) -> ir.Value:
+def std(ctx: Context, x: ir.Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> ir.Value:
     return ctx.op.Sqrt(variance(ctx, x, dim, correction, keepdim)[0])
 
 
@@ -238,17 +234,24 @@ def std_mean(
     return ctx.op.Sqrt(spread), average
 
 
-@lowering("aten::var", "aten::var.dim")
-def var_unbiased(ctx: Context, x: ir.Value, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> ir.Value:
-    """Without dims the flag comes first."""
-    if ctx.call.key == "aten::var":
-        return variance(ctx, x, None, int(bool(dim)) if dim is not None else 1, False)[0]
+@lowering("aten::var")
+def var_all(ctx: Context, x: ir.Value, unbiased: bool = True) -> ir.Value:
+    return variance(ctx, x, None, int(unbiased), False)[0]
+
+
+@lowering("aten::std")
+def std_all(ctx: Context, x: ir.Value, unbiased: bool = True) -> ir.Value:
+    return ctx.op.Sqrt(var_all(ctx, x, unbiased))
+
+
+@lowering("aten::var.dim")
+def var_dim(ctx: Context, x: ir.Value, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> ir.Value:
     return variance(ctx, x, dim, int(unbiased), keepdim)[0]
 
 
-@lowering("aten::std", "aten::std.dim")
-def std_unbiased(ctx: Context, x: ir.Value, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> ir.Value:
-    return ctx.op.Sqrt(var_unbiased(ctx, x, dim, unbiased, keepdim))
+@lowering("aten::std.dim")
+def std_dim(ctx: Context, x: ir.Value, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> ir.Value:
+    return ctx.op.Sqrt(var_dim(ctx, x, dim, unbiased, keepdim))
 
 
 @lowering("aten::logsumexp")
@@ -262,7 +265,7 @@ def logsumexp(ctx: Context, x: ir.Value, dim: Dims, keepdim: bool = False) -> ir
     high = op.Where(op.IsInf(high), ctx.constant(0.0, high.dtype), high)
     total = op.Log(op.ReduceSum(op.Exp(op.Sub(value, high)), axes, keepdims=1))
     made = op.Add(total, high)
-    return made if keepdim else op.Squeeze(made, axes)  # type: ignore[no-any-return]
+    return made if keepdim else op.Squeeze(made, axes)
 
 
 @lowering("aten::linalg_vector_norm")
@@ -282,7 +285,7 @@ def norm(ctx: Context, x: ir.Value, order: Any, dim: Dims, keepdim: bool) -> ir.
     """(Σ|x|^p)^(1/p) and its limits."""
     op = ctx.op
     if ctx.rank(x) == 0:
-        return op.Abs(x) if order != 0 else ctx.cast(ctx.cast(x, BOOL), x.dtype)  # type: ignore[no-any-return]
+        return op.Abs(x) if order != 0 else ctx.cast(ctx.cast(x, BOOL), x.dtype)
     if order in (1, 2):
         return reduce(ctx, f"ReduceL{int(order)}", x, dim, keepdim)
     if order == 0:
@@ -290,7 +293,7 @@ def norm(ctx: Context, x: ir.Value, order: Any, dim: Dims, keepdim: bool) -> ir.
     if order in (float("inf"), float("-inf")):
         return reduce(ctx, "ReduceMax" if order > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
     total = reduce(ctx, "ReduceSum", op.Pow(op.Abs(x), float(order)), dim, keepdim)
-    return op.Pow(total, 1.0 / order)  # type: ignore[no-any-return]
+    return op.Pow(total, 1.0 / order)
 
 
 @lowering("aten::norm.Scalar")

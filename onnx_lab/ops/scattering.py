@@ -179,9 +179,7 @@ def _along(ctx: Context, index: ir.Value, like: ir.Value, dim: int) -> ir.Value:
 
 
 @lowering("aten::index_add")
-def index_add(
-    ctx: Context, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, *, alpha: float = 1
-) -> ir.Value:
+def index_add(ctx: Context, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, *, alpha: float = 1) -> ir.Value:
     if alpha != 1:
         source = ctx.op.Mul(source, ctx.value(alpha, source.dtype))
     return _indexed(ctx, x, dim, index, source, "add")
@@ -208,9 +206,7 @@ def index_reduce(
     return made if ctx.rank(x) else ctx.reshape(made, [])
 
 
-def _indexed(
-    ctx: Context, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduction: str | None
-) -> ir.Value:
+def _indexed(ctx: Context, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduction: str | None) -> ir.Value:
     data, flat = _at_least_1d(ctx, x, source)
     if flat.dtype == BOOL and reduction:
         ctx.unsupported("source", "booleans to be added", "cast to an integer type first")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -36,7 +39,8 @@ def flatten(ctx: Context, x: ir.Value, start_dim: int = 0, end_dim: int = -1) ->
         return x
     sizes = ctx.sizes(x)
     merged = sizes[start : end + 1]
-    middle: list[Size] = [int(np.prod(merged))] if all(isinstance(s, int) for s in merged) else [-1]
+    fixed = [size for size in merged if isinstance(size, int)]
+    middle: list[Size] = [math.prod(fixed)] if len(fixed) == len(merged) else [-1]
     return ctx.reshape(x, [*sizes[:start], *middle, *sizes[end + 1 :]])
 
 
@@ -146,7 +150,7 @@ def narrow(ctx: Context, x: ir.Value, dim: int, start: Size, length: Size) -> ir
         size = ctx.size(x, dim)
         start = size + start if isinstance(size, int) else ctx.op.Add(size, start)
     both = isinstance(start, int) and isinstance(length, int)
-    end = start + length if both else ctx.op.Add(ctx.value(start), ctx.value(length))  # type: ignore[operator]
+    end = start + length if both else ctx.op.Add(ctx.value(start), ctx.value(length))
     return ctx.op.Slice(x, *map(ctx.vector, (start, end, ctx.axis(x, dim))))
 
 
@@ -175,7 +179,7 @@ def stack(ctx: Context, tensors: Sequence[ir.Value], dim: int = 0) -> ir.Value:
 def _split(ctx: Context, x: ir.Value, sizes: Sizes, dim: int) -> tuple[ir.Value, ...]:
     if len(sizes) == 1:
         return (x,)
-    return ctx.op.Split(x, ctx.vector(list(sizes)), axis=ctx.axis(x, dim), outputs=len(sizes))  # type: ignore[no-any-return]
+    return ctx.op.Split(x, ctx.vector(list(sizes)), axis=ctx.axis(x, dim), outputs=len(sizes))
 
 
 @lowering("aten::split_with_sizes")
@@ -204,7 +208,7 @@ def chunk(ctx: Context, x: ir.Value, chunks: int, dim: int = 0) -> tuple[ir.Valu
     step = ctx.op.Div(ctx.op.Add(size, chunks - 1), chunks)
     ends = [ctx.op.Mul(step, number) for number in range(count + 1)]
     axis = ctx.axis(x, dim)
-    bounds = zip(ends, ends[1:], strict=False)
+    bounds = itertools.pairwise(ends)
     return tuple(ctx.op.Slice(x, ctx.vector(a), ctx.vector(b), ctx.vector(axis)) for a, b in bounds)
 
 
@@ -213,7 +217,7 @@ def _pieces(ctx: Context, x: ir.Value, step: int, count: int, dim: int) -> tuple
     if isinstance(size, int):
         return _split(ctx, x, [min(step, size - step * number) for number in range(count)], dim)
     ends = [*(step * number for number in range(count)), INT64_MAX]
-    bounds = zip(ends, ends[1:], strict=False)
+    bounds = itertools.pairwise(ends)
     return tuple(ctx.op.Slice(x, [a], [b], [axis]) for a, b in bounds)
 
 
@@ -227,7 +231,7 @@ def tensor_split(ctx: Context, x: ir.Value, sections: int, dim: int = 0) -> tupl
 @lowering("aten::tensor_split.indices")
 def tensor_split_at(ctx: Context, x: ir.Value, indices: Sequence[int], dim: int = 0) -> tuple[ir.Value, ...]:
     axis, ends = ctx.axis(x, dim), [0, *ctx.fixed(indices, "indices"), INT64_MAX]
-    return tuple(ctx.op.Slice(x, [a], [b], [axis]) for a, b in zip(ends, ends[1:], strict=False))
+    return tuple(ctx.op.Slice(x, [a], [b], [axis]) for a, b in itertools.pairwise(ends))
 
 
 @lowering("aten::unbind.int")
@@ -331,7 +335,7 @@ def slice_scatter(
     end: Size | None = None,
     step: Size = 1,
 ) -> ir.Value:
-    """x with src written at x[start:end:step]: pieces around it for step 1, else by index."""
+    """X with src written at x[start:end:step]: pieces around it for step 1, else by index."""
     axis = ctx.axis(x, dim)
     first, last = (0 if start is None else start), (INT64_MAX if end is None else end)
     if step == 1 and isinstance(first, int) and isinstance(last, int):
@@ -437,4 +441,3 @@ def unfold(ctx: Context, x: ir.Value, dimension: int, size: int, step: int) -> i
         return ctx.reshape(taken, [size])
     rank = ctx.rank(x)
     return ctx.transpose(taken, [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1])
-

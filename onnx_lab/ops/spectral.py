@@ -27,7 +27,7 @@ def _angles(rows: int, columns: int, length: int) -> np.ndarray[Any, Any]:
 
 
 def _scale(normalization: int, length: int) -> float:
-    """torch's codes: 0 none, 1 by the root of the length, 2 by the length."""
+    """Torch's codes: 0 none, 1 by the root of the length, 2 by the length."""
     return {0: 1.0, 1: 1 / math.sqrt(length), 2: 1 / length}[normalization]
 
 
@@ -44,7 +44,7 @@ def _matrix(ctx: Context, content: np.ndarray[Any, Any], like: ir.Value) -> ir.V
 
 
 def _apply(ctx: Context, x: ir.Value, matrix: ir.Value, dim: int) -> ir.Value:
-    """x times a matrix along one axis."""
+    """X times a matrix along one axis."""
     last = ctx.rank(x) - 1
     axis = ctx.axis(x, dim)
     return ctx.swap(ctx.op.MatMul(ctx.swap(x, axis, last), matrix), axis, last)
@@ -93,7 +93,7 @@ def fft_c2r(ctx: Context, x: Complex, dim: Sequence[int], normalization: int, la
     angles, scale = _angles(bins, length, length), _scale(normalization, length)
     real = _apply(ctx, _first(ctx, x.real, last, bins), _matrix(ctx, np.cos(angles) * weight * scale, x.real), last)
     imag = _apply(ctx, _first(ctx, x.imag, last, bins), _matrix(ctx, np.sin(angles) * weight * scale, x.real), last)
-    return ctx.op.Sub(real, imag)  # type: ignore[no-any-return]
+    return ctx.op.Sub(real, imag)
 
 
 @complex_lowering("prims::fft_r2c")
@@ -125,7 +125,7 @@ def _window(ctx: Context, window: ir.Value | None, win_length: int, n_fft: int, 
         return ctx.constant(content.astype(dtype.numpy()), dtype)
     if win_length == n_fft:
         return ctx.cast(window, dtype)
-    return ctx.op.Pad(ctx.cast(window, dtype), [left, n_fft - win_length - left])  # type: ignore[no-any-return]
+    return ctx.op.Pad(ctx.cast(window, dtype), [left, n_fft - win_length - left])
 
 
 @complex_lowering("aten::stft")
@@ -205,4 +205,4 @@ def istft(
     missing = ctx.op.Max(ctx.op.Sub(ctx.constant([length]), ctx.shape(made, -1)), 0)
     zeros = ctx.constant([0] * (ctx.rank(made)))
     ends = ctx.op.Concat(ctx.constant([0] * (ctx.rank(made) - 1)), missing, axis=0) if batched else missing
-    return ctx.op.Pad(made, ctx.op.Concat(zeros, ends, axis=0))  # type: ignore[no-any-return]
+    return ctx.op.Pad(made, ctx.op.Concat(zeros, ends, axis=0))

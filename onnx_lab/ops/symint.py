@@ -46,7 +46,7 @@ COMPARISON = {
 
 def _binary(op_type: str) -> Callable[..., ir.Value]:
     def binary(ctx: Context, a: Number, b: Number) -> ir.Value:
-        return getattr(ctx.op, op_type)(*_pair(ctx, a, b))  # type: ignore[no-any-return]
+        return getattr(ctx.op, op_type)(*_pair(ctx, a, b))
 
     return binary
 

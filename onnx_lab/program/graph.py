@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_lab.program.op_key import OpKey
-from onnx_lab.program.source import Source
+from onnx_lab.program.source import UNKNOWN, Source
 from onnx_lab.program.spec import Spec, SymbolInfo, TensorSpec
 
 
@@ -38,7 +38,7 @@ class Call:
     args: tuple[Argument, ...] = ()
     kwargs: dict[str, Argument] = field(default_factory=dict)
     spec: Spec = None
-    source: Source = Source()
+    source: Source = UNKNOWN
     regions: tuple[Region, ...] = ()
 
     def refs(self) -> Iterator[Ref]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 
@@ -42,14 +41,18 @@ class Source:
         """``model.py:41``, with the file's name only, or ``""``."""
         if self.file is None:
             return ""
-        return f"{os.path.basename(self.file)}:{self.line}"
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        return f"{name}:{self.line}"
 
     def where(self) -> str:
         """``model.py:41 in Encoder.attn``: what an error message shows."""
-        module = self.module_path and f"{self.module_path} ({self.module_type})" or self.module_type
+        module = (self.module_path and f"{self.module_path} ({self.module_type})") or self.module_type
         parts = [self.location, f"in {module}" if module else ""]
         return " ".join(part for part in parts if part) or "an unknown place"
 
     def decomposed(self, key: str) -> Source:
         """The source of a call that a decomposition of ``key`` produced here."""
         return replace(self, chain=(*self.chain, key))
+
+
+UNKNOWN = Source()

@@ -71,10 +71,10 @@ def of_captured(graph: CapturedGraph) -> BoxGraph:
             used = [weights[ref.name] for ref in call.refs() if ref.name in weights]
             tip = [f"{call.name} = {call.key}", str(call.spec) if not isinstance(call.spec, tuple) else "", *used]
             tip += [call.source.location, call.source.code or ""]
-            boxes[key] = Box(key, OpKey(call.key).name, "op", path, tip=[line for line in tip if line], origin=call.name)
-            for ref in call.refs():
-                if ref.name in made:
-                    edges.append((made[ref.name][0], key, made[ref.name][1]))
+            boxes[key] = Box(
+                key, OpKey(call.key).name, "op", path, tip=[line for line in tip if line], origin=call.name
+            )
+            edges.extend((made[ref.name][0], key, made[ref.name][1]) for ref in call.refs() if ref.name in made)
             made[call.name] = (key, str(call.spec))
             for number, region in enumerate(call.regions):
                 _add_region(region, f"{call.name} body {number}", key, inner)
@@ -116,9 +116,8 @@ def of_model(model: ir.Model) -> BoxGraph:
             boxes[key] = Box(
                 key, node.op_type, "op", path, tip=_node_tip(node), origin=node.metadata_props.get("onnx_lab.call", "")
             )
-            for value in node.inputs:
-                if value is not None and id(value) in made:
-                    edges.append((made[id(value)], key, _type(value)))
+            known = [value for value in node.inputs if value is not None and id(value) in made]
+            edges.extend((made[id(value)], key, _type(value)) for value in known)
             for value in node.outputs:
                 made[id(value)] = key
             for attribute in node.attributes.values():
@@ -131,7 +130,9 @@ def of_model(model: ir.Model) -> BoxGraph:
     add(model.graph, ())
     for value in model.graph.outputs:
         key = f"out:{value.name}"
-        boxes[key] = Box(key, value.name or "", "output", detail=_type(value), tip=[f"output {value.name}", _type(value)])
+        boxes[key] = Box(
+            key, value.name or "", "output", detail=_type(value), tip=[f"output {value.name}", _type(value)]
+        )
         if id(value) in made:
             edges.append((made[id(value)], key, _type(value)))
     separate_runs(boxes.values(), classes)
@@ -193,5 +194,3 @@ def _content(value: ir.Value) -> str:
     if tensor is None or tensor.size > SMALL_CONSTANT:
         return ""
     return f" = {tensor.numpy().tolist()}"
-
-

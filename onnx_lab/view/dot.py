@@ -24,8 +24,10 @@ _FAMILIES = {
     "linear": "linear addmm matmul mm bmm conv einsum gemm attention lstm gru rnn scaled_dot",
     "norm": "norm",
     "activation": "relu gelu silu softmax sigmoid tanh swish mish elu",
-    "shape": "view reshape permute transpose slice select expand unsqueeze squeeze cat split chunk flatten gather shape "
-    "concat identity size stack contiguous clone copy to pad roll",
+    "shape": (
+        "view reshape permute transpose slice select expand unsqueeze squeeze cat split chunk flatten gather "
+        "shape concat identity size stack contiguous clone copy to pad roll"
+    ),
 }
 
 

@@ -68,7 +68,10 @@ def note_list(notes: Sequence[str]) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, status: str | None = None, total: int = 0) -> str:
-    """A table; the column ``status`` gets a symbol and a colour, empty ones are left out; ``total`` rows exist in all."""
+    """A table; the column ``status`` gets a symbol and a colour, empty columns are left out.
+
+    ``total`` rows exist in all.
+    """
     filled = [at for at in range(len(columns)) if not rows or any(row[at] not in ("", None) for row in rows)]
     columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
     head = "".join(f'<th style="{_HEAD}">{escape(column)}</th>' for column in columns)

@@ -29,7 +29,14 @@ def op_rows(captured: CapturedGraph, model: ir.Model, report: Report) -> list[di
     for call in captured.all_calls():
         row = rows.setdefault(
             call.key,
-            {"op": str(call.key), "count": 0, "how": "", "onnx": Counter(), "modules": [], "source": call.source.location},
+            {
+                "op": str(call.key),
+                "count": 0,
+                "how": "",
+                "onnx": Counter(),
+                "modules": [],
+                "source": call.source.location,
+            },
         )
         row["count"] += 1
         row["onnx"].update(made.get(call.name, {}))

@@ -29,7 +29,9 @@ def tree_text(graph: BoxGraph, tree: dict[Path, Module], limit: int = 40) -> str
 
     loose = own.get((), Counter())
     if loose:
-        lines.append("  " + ", ".join(f"{name} x{count}" if count > 1 else name for name, count in loose.most_common(10)))
+        lines.append(
+            "  " + ", ".join(f"{name} x{count}" if count > 1 else name for name, count in loose.most_common(10))
+        )
     walk((), 1)
     if len(lines) > limit:
         lines = [*lines[: limit - 1], f"... {len(lines) - limit + 1} more modules"]
@@ -48,7 +50,8 @@ def facts(result: Any) -> dict[str, str]:
         "opset": str(result.opset),
         "nodes": str(len(model.graph)),
         "weights": f"{count:,} values in {len(weights)} initializers, {size_text(nbytes)}",
-        "captured by": front_end + (" (TorchDynamo)" if front_end == "dynamo" else " (torch.export)" if front_end == "export" else ""),
+        "captured by": front_end
+        + (" (TorchDynamo)" if front_end == "dynamo" else " (torch.export)" if front_end == "export" else ""),
         "inputs": "; ".join(value_text(value) for value in model.graph.inputs),
         "outputs": "; ".join(value_text(value) for value in model.graph.outputs),
         "time": f"{report.seconds:.2f} s ({stages})",
@@ -67,7 +70,9 @@ def result_text(result: Any) -> str:
 
 def notes_of(result: Any) -> list[str]:
     """What a reader should know: training mode first, then the report's notes."""
-    notes = [f"{path or 'the model'} ({kind}) was captured in training mode" for path, kind in result.report.training_modules]
+    notes = [
+        f"{path or 'the model'} ({kind}) was captured in training mode" for path, kind in result.report.training_modules
+    ]
     notes += list(result.report.notes)
     if result.report.decomposed:
         notes.append("decomposed: " + ", ".join(f"{key} x{n}" for key, n in result.report.decomposed.items()))

@@ -111,7 +111,7 @@ def measure(name: str, peer: bool) -> dict[str, Any]:
         runs["ours"].append(timed(ours)[0])
         try:
             runs["floor"].append(timed(floor)[0])
-        except Exception as error:  # the floor refuses some models that we take
+        except Exception as error:  # noqa: BLE001  the floor refuses some models that we take
             row["floor_error"] = type(error).__name__
     row["peak_mb"] = peak_mb() - before
     row["export_s"] = min(runs["ours"])
@@ -143,7 +143,7 @@ def peer_export(case: Any, shapes: Any, paths: dict[str, str]) -> dict[str, Any]
         seconds, program = timed(run)
         program.save(paths["peer"], external_data=True)
         return {"peer_s": seconds}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever the peer raises is its result
         del paths["peer"]
         return {"peer_error": type(error).__name__}
 
@@ -154,8 +154,10 @@ def geometric_mean(values: list[float]) -> float:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "| model | both sizes equal eager | export / bare capture | torch.onnx / bare capture "
-        "| memory growth, % of weights | latency, ours / torch.onnx |",
+        (
+            "| model | both sizes equal eager | export / bare capture | torch.onnx / bare capture "
+            "| memory growth, % of weights | latency, ours / torch.onnx |"
+        ),
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -168,7 +170,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             ratio(row["latency_ms"]["ours"], row["latency_ms"]["peer"]) if "peer" in row["latency_ms"] else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines + ["", summary(rows)])
+    return "\n".join([*lines, "", summary(rows)])
 
 
 def ratio(a: float, b: float) -> str:
@@ -203,14 +205,15 @@ def main() -> None:
     rows = []
     for name in options.models.split(",") if options.models else ZOO:
         command = [sys.executable, __file__, "--child", name, *(["--peer"] if options.peer else [])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])}
+        search = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": search}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         line = next((text for text in done.stdout.splitlines() if text.startswith("ROW ")), None)
         if line is None:
             print(f"{name}: {(done.stderr.strip().splitlines() or ['?'])[-1]}", file=sys.stderr)
             continue
         rows.append(json.loads(line[4:]))
-        print({key: round(value, 3) if isinstance(value, float) else value for key, value in rows[-1].items()}, flush=True)
+        print({key: round(v, 3) if isinstance(v, float) else v for key, v in rows[-1].items()}, flush=True)
     print(table(rows))
     if options.readme:
         text = README.read_text()

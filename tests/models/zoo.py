@@ -49,7 +49,7 @@ def positional(model: nn.Module, dynamic: Any, first: tuple[Any, ...], second: t
 
 
 def vision(model: nn.Module, size: int = 224) -> Case:
-    first, second = (dict(pixel_values=torch.randn(batch, 3, size, size)) for batch in (2, 3))
+    first, second = ({"pixel_values": torch.randn(batch, 3, size, size)} for batch in (2, 3))
     return Case(model, kwargs=first, dynamic={"pixel_values": BATCH}, other_kwargs=second)
 
 
@@ -154,9 +154,7 @@ class CacheStep(nn.Module):
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache([(key, value) for key, value in past])
-        out = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True
-        )
+        out = self.model(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
         return out.logits, [(layer.keys, layer.values) for layer in out.past_key_values.layers]
 
 
@@ -178,8 +176,9 @@ def t5() -> Case:
     config = T5Config(vocab_size=1000, d_model=128, d_kv=32, d_ff=256, num_layers=2, num_heads=4)
 
     def inputs(batch: int, source: int, target: int) -> dict[str, Any]:
-        return dict(input_ids=tokens(batch, source), decoder_input_ids=tokens(batch, target), use_cache=False)
+        return {"input_ids": tokens(batch, source), "decoder_input_ids": tokens(batch, target), "use_cache": False}
 
-    dynamic = {"input_ids": {0: "batch", 1: "source"}, "decoder_input_ids": {0: "batch", 1: "target"}, "use_cache": None}
+    dynamic = {"input_ids": {0: "batch", 1: "source"}, "decoder_input_ids": {0: "batch", 1: "target"}}
+    dynamic["use_cache"] = None
     model = seeded(lambda: T5ForConditionalGeneration(config))
     return Case(model, kwargs=inputs(2, 9, 5), dynamic=dynamic, other_kwargs=inputs(3, 14, 6))

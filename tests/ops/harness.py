@@ -53,8 +53,12 @@ def check(
         with torch.no_grad():
             expected = _tensors(module(*_clone(given), **_clone(dict(kwargs or {}))))
         leaves = _tensors((given, dict(kwargs or {})))
-        feeds = {one.name: ort.OrtValue.ortvalue_from_numpy(*_fed(leaf)) if not isinstance(_fed(leaf)[0], ort.OrtValue)
-                 else _fed(leaf)[0] for one, leaf in zip(session.get_inputs(), leaves, strict=True)}
+        feeds = {
+            one.name: ort.OrtValue.ortvalue_from_numpy(*_fed(leaf))
+            if not isinstance(_fed(leaf)[0], ort.OrtValue)
+            else _fed(leaf)[0]
+            for one, leaf in zip(session.get_inputs(), leaves, strict=True)
+        }
         actual = [_read(value) for value in session.run_with_ort_values(None, feeds)]
         assert len(actual) == len(expected)
         for got, want in zip(actual, expected, strict=True):
@@ -76,8 +80,11 @@ def _compare(got: tuple[str, np.ndarray[Any, Any]], want: torch.Tensor, rtol: fl
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     leaves = torch.utils._pytree.tree_leaves(value)
-    return [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in leaves
-            if isinstance(leaf, (torch.Tensor, torch.SymInt))]
+    return [
+        leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
+        for leaf in leaves
+        if isinstance(leaf, (torch.Tensor, torch.SymInt))
+    ]
 
 
 def _clone(value: Any) -> Any:
