@@ -99,26 +99,33 @@ def convolve_transposed(
     groups: int,
     dilation: Sizes,
 ) -> ir.Value:
-    """An extra output row is one row cropped less; ONNX Runtime takes ``output_padding`` only below the stride."""
+    """ONNX Runtime takes ``output_padding`` only below the stride; beyond it, an extra row is one row cropped less.
+
+    Rows that no input reaches at all are zeros, to which only the bias is added.
+    """
     spatial = ctx.rank(weight) - 2
     x, single = _batched(ctx, input, weight)
     pads, steps = per_axis(ctx, padding, spatial, "padding"), per_axis(ctx, stride, spatial, "stride")
     ends, extra = list(pads), per_axis(ctx, output_padding, spatial, "output_padding")
+    unreached = [0] * spatial
     for axis in range(spatial):
         if extra[axis] >= steps[axis]:
-            if extra[axis] > ends[axis]:
-                ctx.unsupported("output_padding", output_padding, "keep it below the stride")
-            ends[axis], extra[axis] = ends[axis] - extra[axis], 0
+            unreached[axis] = max(0, extra[axis] - ends[axis])
+            ends[axis], extra[axis] = max(0, ends[axis] - extra[axis]), 0
     made = ctx.op.ConvTranspose(
         x,
         weight,
-        *([] if bias is None else [bias]),
+        *([] if bias is None or any(unreached) else [bias]),
         strides=steps,
         pads=[*pads, *ends],
         output_padding=extra,
         dilations=per_axis(ctx, dilation, spatial, "dilation"),
         group=groups,
     )
+    if any(unreached):
+        widths = [*[0] * spatial, *unreached]
+        made = ctx.op.Pad(made, widths, ctx.constant(0.0, made.dtype), list(range(2, spatial + 2)))
+        made = made if bias is None else ctx.op.Add(made, ctx.unsqueeze(bias, list(range(1, spatial + 1))))
     return ctx.squeeze(made, 0) if single else made
 
 

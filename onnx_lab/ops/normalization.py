@@ -185,8 +185,17 @@ def native_group_norm(
     HxW: Size,
     group: int,
     eps: float,
-) -> tuple[ir.Value]:
-    return only_first(ctx, group_norm(ctx, input, group, weight, bias, eps), 1, 2)
+) -> tuple[ir.Value, ...]:
+    """Also gives mean and 1/std of each group, (N, groups)."""
+    made = group_norm(ctx, input, group, weight, bias, eps)
+    if not (ctx.used(1) or ctx.used(2)):
+        return (made,)
+    x = ctx.op.Reshape(ctx.cast(input, FLOAT) if input.dtype in _HALF else input, _grouped_shape(ctx, input, group))
+    mean = ctx.op.ReduceMean(x, [2], keepdims=1)
+    centred = ctx.op.Sub(x, mean)
+    variance = ctx.op.ReduceMean(ctx.op.Mul(centred, centred), [2], keepdims=0)
+    deviation = ctx.op.Reciprocal(ctx.op.Sqrt(ctx.op.Add(variance, eps)))
+    return made, ctx.cast(ctx.op.Squeeze(mean, [2]), input.dtype), ctx.cast(deviation, input.dtype)
 
 
 @lowering("aten::instance_norm")
@@ -258,6 +267,8 @@ def _normalized(
     variance: ir.Value,
     eps: float,
 ) -> ir.Value:
+    if ctx.rank(input) < 2:
+        ctx.unsupported("input", input, "batch norm needs an axis of channels")
     dtype = computed_in(ctx, input, weight, bias, mean, variance)
     channels = [ctx.size(input, 1)]
     scale = filled(ctx, channels, 1, dtype) if weight is None else ctx.cast(weight, dtype)

@@ -60,7 +60,7 @@ def padded(ctx: Context, x: ir.Value, pad: Sequence[Size], mode: str) -> ir.Valu
         return constant_pad_nd(ctx, padded(ctx, x, grown, mode), cropped)
     if not any(not isinstance(width, int) or width for width in grown):
         return x
-    if mode == "circular" and ctx.opset < 19:
+    if mode == "circular" and (ctx.opset < 19 or 0 in ctx.sizes(x)):
         return _wrapped(ctx, x, grown)
     axes, widths = _onnx_pads(ctx, x, grown)
     made: ir.Value = ctx.op.Pad(x, widths, None, axes, mode=_ONNX_MODE[mode])

@@ -105,15 +105,18 @@ def im2col(ctx: Context, x: ir.Value, kernel_size: Pair, dilation: Pair, padding
     batch, channels, *sizes = ctx.sizes(batched)
     if any(pads):
         batched = ctx.op.Pad(batched, [*pads, *pads], ctx.constant(0, x.dtype), [2, 3])
+    patches = 1
     for number, (size, count, step, stride_) in enumerate(
         zip(sizes, kernel, _pair(dilation), _pair(stride), strict=True)
     ):
         index = _patch_index(ctx, size, pads[number], count, step, stride_)
+        fixed = index.shape[1] if index.shape is not None else None
+        patches = patches * fixed if isinstance(fixed, int) and patches >= 0 else -1
         batched = ctx.op.Gather(batched, index, axis=2 + 2 * number)
     columns = ctx.op.Transpose(batched, perm=[0, 1, 2, 4, 3, 5])  # N, C, kh, kw, rows, columns
     taps = math.prod(kernel)
     rows = channels * taps if isinstance(channels, int) else ctx.op.Mul(channels, taps)
-    made = ctx.reshape(columns, [batch, rows, -1])
+    made = ctx.reshape(columns, [batch, rows, patches])
     return ctx.squeeze(made, 0) if single else made
 
 

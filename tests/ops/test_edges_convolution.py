@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from onnx_lab.errors import UnsupportedCaseError
 from tests.ops.harness import check
 
 SHAPES = {1: (2, 4, 9), 2: (2, 4, 9, 8), 3: (2, 4, 5, 6, 7)}
@@ -45,6 +44,8 @@ class TestConvolutions:
             {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2},
             {"stride": 3, "padding": 2, "dilation": 2, "output_padding": 2},
             {"stride": 1, "padding": 2, "dilation": 3, "output_padding": 2},
+            {"stride": 1, "padding": 1, "dilation": 3, "output_padding": 2},
+            {"stride": 1, "dilation": 3, "output_padding": 1, "bias": False},
             {"bias": False},
         ],
         ids=str,
@@ -82,8 +83,3 @@ def test_what_decompositions_call() -> None:
     check(plain, torch.randn(1, 3, 5, 5), torch.randn(2, 3, 3, 3))
     check(transposed, torch.randn(1, 3, 5), torch.randn(3, 2, 3))
     check(torch.conv_tbc, torch.randn(7, 2, 3), torch.randn(3, 3, 5), torch.randn(5), 1)
-
-
-def test_output_padding_beyond_what_can_be_said() -> None:
-    with pytest.raises(UnsupportedCaseError, match="output_padding"):
-        check(nn.ConvTranspose1d(4, 6, 3, dilation=3, output_padding=2), torch.randn(2, 4, 9))
