@@ -116,7 +116,7 @@ def test_importing_the_package_is_cheap() -> None:
 CORE = """
 import sys
 class Absent:
-    """Finds what the real finders find, but for the packages that shall look as if not installed."""
+    # Finds what the real finders find, but for the packages that shall look as if not installed.
     def __init__(self, finders): self.finders = finders
     def find_spec(self, name, path=None, target=None):
         if name.split('.')[0] in ('IPython', 'pandas', 'ipywidgets', 'anywidget', 'graphviz', 'onnxscript'):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 import pytest
-from models.zoo import ZOO
+from tests.models.zoo import ZOO
 
 import onnx_lab
 from onnx_lab.passes.invariants import check_invariants
