@@ -70,7 +70,15 @@ x.shape
 # What does PyTorch say? For each photograph, the three most likely classes:
 
 # %%
-NAMES = {281: "tabby", 282: "tiger cat", 285: "Egyptian cat", 504: "coffee mug", 925: "consomme", 967: "espresso", 968: "cup"}
+NAMES = {
+    281: "tabby",
+    282: "tiger cat",
+    285: "Egyptian cat",
+    504: "coffee mug",
+    925: "consomme",
+    967: "espresso",
+    968: "cup",
+}
 
 
 def show_best(scores):

@@ -90,7 +90,7 @@ def capture(
     if isinstance(model, ExportedProgram):
         return _take(model, args, kwargs, input_names, output_names)
     signature = read_signature(model, args, kwargs or {})
-    args, kwargs = _in_order(signature, args, kwargs or {})
+    args, kwargs = _distinct(_in_order(signature, args, kwargs or {}))
     rename_inputs(signature, input_names)
     bound = bind(signature.forward, args, kwargs)
     request = read_request(dynamic_shapes, dynamic_axes, signature, bound, model, args, kwargs)
@@ -179,8 +179,8 @@ def _surroundings(request: ShapeRequest) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", module=r"torch\..*")
-        warnings.filterwarnings("ignore", category=FutureWarning)
+        # Torch warns of its own inner workings here; what the model itself warns of shows in eager runs.
+        warnings.simplefilter("ignore")
         stack.enter_context(kept_whole())
         if request.small:
             # Sizes 0 and 1 of an asked axis are treated like any other size.
@@ -188,6 +188,23 @@ def _surroundings(request: ShapeRequest) -> Iterator[None]:
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
         torch.backends.mha.set_fastpath_enabled(False)
         yield
+
+
+def _distinct(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A tensor given for two inputs becomes two: torch would otherwise take the inputs for one and the same."""
+    seen: set[int] = set()
+
+    def once(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.numel() == 0 or leaf.is_meta:
+            return leaf
+        memory = leaf.untyped_storage().data_ptr()
+        if memory in seen:
+            return leaf.clone()
+        seen.add(memory)
+        return leaf
+
+    made: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(once, call)
+    return made
 
 
 def _in_order(

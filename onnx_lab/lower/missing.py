@@ -35,7 +35,11 @@ class MissingCalls:
 
     def add(self, call: Call, specs: Mapping[str, Spec], error: LoweringError | None) -> None:
         reason = error.what if error is not None else "no lowering and no decomposition"
-        row = self.rows.setdefault((call.key, reason), MissingOperator(call.key, reason, error))
+        key = call.key
+        if call.source.chain:
+            # The user knows the operator that was written, not what it was decomposed into.
+            key, reason = OpKey(call.source.chain[0]), f"it decomposes into {call.key}: {reason}"
+        row = self.rows.setdefault((key, reason), MissingOperator(key, reason, error))
         row.calls.append(call)
         shapes = ", ".join(str(specs.get(ref.name)) for ref in call.refs())
         if shapes not in row.shapes:

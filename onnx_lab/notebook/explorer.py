@@ -71,6 +71,8 @@ class Explorer(widgets.VBox):
             tensors = [name for name, value in names.items() if isinstance(value, torch.Tensor)]
         self.model_box.options = modules
         self.inputs_box.options = tensors
+        if self.model_box.value is None and modules:
+            self.model_box.value = modules[0]
         if "model" in self._given:
             self.model_box.value = "model"
             self.inputs_box.value = tuple(name for name in self._given if name != "model")

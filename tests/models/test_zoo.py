@@ -6,10 +6,10 @@ from pathlib import Path
 
 import onnxruntime as ort
 import pytest
-from tests.models.zoo import ZOO
 
 import onnx_lab
 from onnx_lab.passes.invariants import check_invariants
+from tests.models.zoo import ZOO
 
 pytest.importorskip("transformers")
 
