@@ -23,6 +23,7 @@ _MARKS = {
     "shape": ("✗", "#dc2626"),
     "dtype": ("✗", "#dc2626"),
     "no": ("✗", "#dc2626"),
+    "folded": ("–", "#64748b"),
     "not compared": ("–", "#64748b"),
 }
 ROWS_SHOWN = 60
