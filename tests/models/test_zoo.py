@@ -14,6 +14,8 @@ from tests.models.zoo import ZOO
 pytest.importorskip("transformers")
 
 
+# The keyword has another name in newer versions of transformers only.
+@pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated:FutureWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_model_equals_eager_at_both_sizes(name: str, tmp_path: Path) -> None:
     case = ZOO[name]()
