@@ -12,6 +12,7 @@ FAMILIES = (
     "creation",
     "distance",
     "elementwise",
+    "factorization",
     "indexing",
     "linalg",
     "normalization",

@@ -195,12 +195,13 @@ def matrix_power(ctx: Context, x: ir.Value, n: int) -> ir.Value:
 
 @lowering("aten::linalg_det")
 def linalg_det(ctx: Context, A: ir.Value) -> ir.Value:
-    return ctx.op.Det(A)
+    """One operator; ONNX Runtime has it in float only."""
+    return ctx.op.Det(A) if A.dtype == _D.FLOAT else ctx.lower("aten::_linalg_det", A)[0]
 
 
 @lowering("aten::det")
 def det(ctx: Context, x: ir.Value) -> ir.Value:
-    return ctx.op.Det(x)
+    return linalg_det(ctx, x)
 
 
 @lowering("aten::trace")

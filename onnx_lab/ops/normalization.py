@@ -71,8 +71,23 @@ def native_layer_norm(
     attributes = {"axis": -len(normalized_shape), "epsilon": eps}
     if not isinstance(ctx.call.spec, tuple) or not (ctx.used(1) or ctx.used(2)):
         return (ctx.cast(ctx.op.LayerNormalization(*operands, **attributes), input.dtype),)
-    made, mean, deviation = ctx.op.LayerNormalization(*operands, outputs=3, **attributes)
-    return ctx.cast(made, input.dtype), mean, deviation
+    if dtype == FLOAT:
+        made, mean, deviation = ctx.op.LayerNormalization(*operands, outputs=3, **attributes)
+        mean.type = deviation.type = ir.TensorType(FLOAT)
+    else:  # the operator gives statistics in float only
+        made = ctx.op.LayerNormalization(*operands, **attributes)
+        x = ctx.cast(input, FLOAT) if input.dtype in _HALF else input
+        axes = list(range(-len(normalized_shape), 0))
+        mean = ctx.op.ReduceMean(x, axes, keepdims=1)
+        centred = ctx.op.Sub(x, mean)
+        variance = ctx.op.ReduceMean(ctx.op.Mul(centred, centred), axes, keepdims=1)
+        deviation = ctx.op.Reciprocal(ctx.op.Sqrt(ctx.op.Add(variance, eps)))
+    return ctx.cast(made, input.dtype), *(ctx.cast(one, _result_type(ctx, 1)) for one in (mean, deviation))
+
+
+def _result_type(ctx: Context, index: int) -> ir.DataType:
+    """Element type of a statistic: that of the input, or float beside half precision."""
+    return FLOAT if getattr(ctx.out_spec(index), "dtype", "") == "float32" else ctx.out_dtype
 
 
 @lowering("aten::rms_norm")
