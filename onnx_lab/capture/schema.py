@@ -56,6 +56,12 @@ def aliasing(key: str) -> Aliasing:
     )
 
 
+def _names(overload: OpOverload, without: tuple[str, ...] = ()) -> list[str]:
+    """Argument names; the first is called ``self`` in one form of an operator and ``input`` in the other."""
+    names = [argument.name for argument in overload._schema.arguments if argument.name not in without]
+    return ["self", *names[1:]] if names[:1] == ["input"] else names
+
+
 def _writes(argument: Any) -> bool:
     return bool(argument.alias_info.is_write)
 
@@ -68,7 +74,9 @@ def functional_key(key: str) -> OpKey | None:
         return None
     writes = aliasing(key).writes
     in_place = writes == (overload._schema.arguments[0].name,)
-    wanted = [a.name for a in overload._schema.arguments if in_place or a.name not in writes]
+    if not in_place and any(a.name in writes and not a.kwarg_only for a in overload._schema.arguments):
+        return None  # running statistics and the like: no out= argument that could be left out
+    wanted = _names(overload, () if in_place else writes)
     stem = parts.name
     if in_place and stem.startswith("__i") and stem.endswith("__"):
         names = ["__" + stem[3:]]
@@ -82,7 +90,7 @@ def functional_key(key: str) -> OpKey | None:
         for one in ordered:
             candidate = getattr(packet, one)
             found = OpKey(candidate.name())
-            if [a.name for a in candidate._schema.arguments] == wanted and not aliasing(found).writes:
+            if _names(candidate) == wanted and not aliasing(found).writes:
                 return found
     return None
 
