@@ -23,3 +23,11 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def _ipython_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Shells and kernels of the tests read no profile of the user and leave no history behind."""
     os.environ["IPYTHONDIR"] = str(tmp_path_factory.mktemp("ipython"))
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time() -> None:
+    """Random inputs are the same in every run and in any order of the tests."""
+    import torch
+
+    torch.manual_seed(0)

@@ -77,7 +77,8 @@ def test_a_planted_fault_is_the_first_divergent_call() -> None:
     assert frame.attrs["first_divergent"] == "norm"
     assert frame["status"].to_dict() == {"mm": "match", "add": "match", "norm": "mismatch", "soft": "mismatch"}
     worst = frame.loc["norm"]
-    assert abs(worst["eager_worst"] - worst["onnx_worst"]) == pytest.approx(worst["max_abs"])
+    # The worst element is the one furthest beyond its allowance, not always the one with the largest difference.
+    assert 0.01 < abs(worst["eager_worst"] - worst["onnx_worst"]) <= worst["max_abs"] * 1.0001
 
 
 def test_groups_bound_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
