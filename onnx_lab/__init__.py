@@ -54,7 +54,11 @@ __all__ += list(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'onnx_lab' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    module = _PUBLIC[name]
+    if module.startswith("onnx_lab.notebook"):
+        value = getattr(importlib.import_module("onnx_lab.extras").load_extra(module, f"onnx_lab.{name}"), name)
+    else:
+        value = getattr(importlib.import_module(module), name)
     # `onnx_lab.operators` is a module of the package as well: the function is what users mean.
     globals()[name] = value
     return value

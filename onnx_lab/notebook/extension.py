@@ -6,6 +6,7 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from onnx_lab.notebook import silence
 from onnx_lab.notebook.completion import NAMES, complete
 from onnx_lab.notebook.magics import LabMagics
 
@@ -21,6 +22,7 @@ def load(ip: InteractiveShell) -> None:
     for name in NAMES:
         ip.set_hook("complete_command", complete, str_key=f"%{name}")
         ip.set_hook("complete_command", complete, str_key=name)
+    silence.install(ip.displayhook)
     setattr(ip, _LOADED, magics)
 
 
@@ -32,6 +34,7 @@ def unload(ip: InteractiveShell) -> None:
         ip.magics_manager.magics["line"].pop(name, None)
         for key in (f"%{name}", name):
             _remove_hook(ip, key)
+    silence.remove(ip.displayhook)
     setattr(ip, _LOADED, None)
 
 

@@ -12,7 +12,6 @@ from IPython.core.magic import (
     magics_class,
     needs_local_scope,
     no_var_expand,
-    output_can_be_silenced,
 )
 from IPython.core.magic_arguments import argument, magic_arguments
 
@@ -47,7 +46,6 @@ class LabMagics(Magics):
     last: Any = None
     _scope: dict[str, Any]
 
-    @output_can_be_silenced
     @no_var_expand
     @needs_local_scope
     @line_magic
@@ -81,7 +79,6 @@ class LabMagics(Magics):
         self.last = result
         return result
 
-    @output_can_be_silenced
     @no_var_expand
     @needs_local_scope
     @line_magic
@@ -103,7 +100,6 @@ class LabMagics(Magics):
             _say(f"wrote {drawing.save(options.output)}")
         return drawing
 
-    @output_can_be_silenced
     @no_var_expand
     @needs_local_scope
     @line_magic
@@ -114,7 +110,6 @@ class LabMagics(Magics):
         options = self._parse(LabMagics.onnx_ops, line, local_ns)
         return self._result(options.result).ops()
 
-    @output_can_be_silenced
     @no_var_expand
     @needs_local_scope
     @line_magic
@@ -132,7 +127,6 @@ class LabMagics(Magics):
                 capture=options.capture, training=options.training, on_stage=progress.stage,
             )  # fmt: skip
 
-    @output_can_be_silenced
     @no_var_expand
     @needs_local_scope
     @line_magic

@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_lab.errors import InputError
+from onnx_lab.extras import load_extra
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.view.box_graph import BoxGraph, of_captured, of_model
 from onnx_lab.view.dot import DotWriter, document
@@ -161,6 +162,15 @@ class Drawing:
             raise InputError(f"{target.name} has no known suffix", hint=f"use one of {', '.join(forms)}")
         target.write_bytes(forms[target.suffix]())
         return target
+
+    def explore(self) -> Any:
+        """The drawing as a widget: pan, zoom, search, fold and unfold.
+
+        Raises:
+            MissingExtraError: ipywidgets or anywidget is not installed.
+        """
+        # By name, since drawing needs no notebook: only whoever explores has one.
+        return load_extra("onnx_lab.notebook.widgets", "the graph widget").GraphWidget(self)
 
     def html(self) -> str:
         """The picture as self-contained HTML; the text form when there is no layout."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from onnx_lab.errors import MissingExtraError
+from onnx_lab.extras import load_extra
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.report import Report
 from onnx_lab.view.op_rows import op_rows
@@ -72,10 +72,7 @@ def frame_of(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataF
     Raises:
         MissingExtraError: pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError(
-            "tables need pandas", hint='pip install "onnx_lab[lab]"; .report and .captured work without it'
-        ) from error
-    return pd.DataFrame([{column: row[column] for column in columns} for row in rows], columns=list(columns))
+    made: pd.DataFrame = load_extra("pandas", "a table").DataFrame(
+        [{column: row[column] for column in columns} for row in rows], columns=list(columns)
+    )
+    return made

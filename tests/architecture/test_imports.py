@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2] / "onnx_lab"
 ALLOWED: dict[str, set[str]] = {
     "errors": {"onnx_lab.program"},
     "opsets": {"onnx_lab.errors"},
+    "extras": {"onnx_lab.errors"},
     "program": {"onnx_lab.errors"},
     "capture": {"onnx_lab.program", "onnx_lab.errors", "torch", "sympy"},
     "lower": {"onnx_lab.program", "onnx_lab.errors", "onnx", "onnx_ir", "numpy"},
@@ -30,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
         "onnx_lab.program", "onnx_lab.errors", "onnx_lab.saving", "onnx_ir", "onnx", "onnxruntime", "torch",
         "numpy", "pandas",
     },
-    "view": {"onnx_lab.program", "onnx_lab.errors", "onnx_ir", "pandas", "numpy"},
+    "view": {"onnx_lab.program", "onnx_lab.errors", "onnx_lab.extras", "onnx_ir", "pandas", "numpy"},
     "notebook": {
         "onnx_lab", "onnx_lab.api", "onnx_lab.result", "onnx_lab.view", "onnx_lab.errors", "onnx_lab.opsets",
         "onnx_lab.operators", "IPython", "ipywidgets", "anywidget", "traitlets", "torch", "pandas",
@@ -130,6 +131,11 @@ result = onnx_lab.export(model, (torch.randn(2, 4),), dynamic_shapes=({0: "batch
 result.save("PATH")
 print(result.verify().ok, "torch.onnx._internal.exporter._core" in sys.modules)
 print(result.summary())
+for lab_only in (lambda: onnx_lab.explorer, result.ops, result.graph().explore):
+    try:
+        lab_only()
+    except onnx_lab.MissingExtraError as error:
+        print("needs", error.hint)
 """
 
 
@@ -139,3 +145,4 @@ def test_the_core_exports_without_notebook_packages(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "True False"
     assert path.stat().st_size > 0
+    assert done.stdout.count('needs pip install "onnx_lab[lab]"') == 3

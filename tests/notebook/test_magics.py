@@ -48,6 +48,15 @@ def test_results_can_be_assigned_and_are_remembered(shell: InteractiveShell) -> 
     assert run(shell, "%onnx_coverage model x").supported
 
 
+def test_a_semicolon_silences_and_keeps_the_value(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "silent = %onnx_export model x;")
+    assert shell.user_ns["silent"].opset == 23
+    for cell, shown in (("%onnx_ops silent;", False), ("%onnx_ops silent", True), ("%onnx_ops silent;\n'last'", True)):
+        capsys.readouterr()
+        shell.run_cell(cell, store_history=True)
+        assert bool(capsys.readouterr().out.strip()) is shown, cell
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
