@@ -16,8 +16,8 @@ _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>
 
 
 def is_torch_file(path: str) -> bool:
-    """Whether a frame belongs to torch itself (or to no file at all) rather than to the user."""
-    return path.startswith((_TORCH_ROOT, "<")) or "torch/fx/" in path
+    """Whether a frame belongs to torch itself or to generated code, rather than to the user or a prompt."""
+    return path.startswith((_TORCH_ROOT, "<eval_with_key>", "<frozen ")) or "torch/fx/" in path
 
 
 class SourceReader:

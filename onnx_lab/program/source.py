@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 
@@ -38,10 +39,10 @@ class Source:
 
     @property
     def location(self) -> str:
-        """``model.py:41``, with the file's name only, or ``""``."""
+        """``model.py:41`` with the file's name only, ``In[3]:7`` for a notebook cell, or ``""``."""
         if self.file is None:
             return ""
-        name = self.file.replace("\\", "/").rpartition("/")[2]
+        name = _cell_name(self.file) or self.file.replace("\\", "/").rpartition("/")[2]
         return f"{name}:{self.line}"
 
     def where(self) -> str:
@@ -53,6 +54,15 @@ class Source:
     def decomposed(self, key: str) -> Source:
         """The source of a call that a decomposition of ``key`` produced here."""
         return replace(self, chain=(*self.chain, key))
+
+
+def _cell_name(file: str) -> str | None:
+    """``In[3]`` when IPython compiled this file from its third cell."""
+    # Asked of what is loaded: without IPython there are no cells, and nothing here needs it.
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    name = shell.compile.format_code_name(file) if shell is not None else None
+    return str(name[1]) if name is not None else None
 
 
 UNKNOWN = Source()

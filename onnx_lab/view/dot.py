@@ -73,7 +73,7 @@ class DotWriter:
                 key = "mod:" + ".".join(closed)
                 self.rep[box.key] = key
                 if key not in self._nodes:
-                    self._nodes[key] = self._folded(key, closed)
+                    self._nodes[key] = self._folded(key, closed, box)
                     self._members[closed[:-1]].append(key)
 
     def _visible_edges(self) -> dict[tuple[str, str], str]:
@@ -95,12 +95,13 @@ class DotWriter:
         shape = ' shape=box style="rounded,filled"' if box.kind == "op" else ' shape=box style="filled"'
         return self._node(box.key, label, "\n".join(box.tip), f'{shape} fillcolor="{fill}" color="{border}"')
 
-    def _folded(self, key: str, path: Path) -> str:
-        module = self._tree[path]
+    def _folded(self, key: str, path: Path, first: Box) -> str:
+        total = self._tree[path].total
+        size = f"{total} nodes" if total > 1 else first.title
         kind = self._graph.classes.get(path, "")
-        label = f"{path[-1]}{': ' + kind if kind else ''}\n{module.total} nodes"
+        label = f"{path[-1]}{': ' + kind if kind else ''}\n{size}"
         fill, border = _COLORS["module"]
-        tip = f"{'.'.join(path)} {kind}\n{module.total} nodes, folded"
+        tip = f"{'.'.join(path)} {kind}\n{size}, folded"
         style = f' shape=box style="rounded,filled,bold" fillcolor="{fill}" color="{border}"'
         return self._node(key, label, tip, style)
 
