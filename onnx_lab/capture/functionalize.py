@@ -49,7 +49,7 @@ def functionalize(graph: CapturedGraph) -> None:
     worker = _Functionalizer(graph.specs())
     graph.calls = worker.run(graph.calls)
     for output in graph.outputs:
-        output.value = map_refs(output.value, worker.read)
+        output.value = map_refs(output.value, lambda ref: worker.read(worker.latest(ref)))
     # Reading outputs may have replayed views.
     graph.calls = worker.calls
     written = {one.target for one in graph.state_writes}
@@ -82,19 +82,40 @@ class _Functionalizer:
         self._current: dict[str, Ref] = {}
         self._version: dict[str, int] = {}  # of roots: number of writes so far
         self._seen: dict[str, int] = {}  # version of its root at which a value's current form was made
-        self._redirect: dict[str, str] = {}  # values whose own metadata was changed in place
+        self._latest: dict[str, Ref] = {}  # of values whose own metadata was changed in place: their newest form
         self._taken = set(specs)
 
     # -- the walk -----------------------------------------------------------------------------------
 
     def run(self, calls: Iterable[Call]) -> list[Call]:
-        for call in calls:
+        for given in calls:
+            call = self._resolved(given)
             self._specs[call.name] = call.spec
             if aliasing(call.key).writes:
                 self._write_call(call)
             else:
                 self._pure_call(call)
         return self.calls
+
+    def latest(self, ref: Ref) -> Ref:
+        """What a name in the captured graph means now: after ``x.unsqueeze_(0)``, the unsqueezed x."""
+        while ref.name in self._latest:
+            ref = self._latest[ref.name]
+        return ref
+
+    def _resolved(self, call: Call) -> Call:
+        if not self._latest:
+            return call
+        regions = tuple(
+            replace(
+                region,
+                calls=[self._resolved(inner) for inner in region.calls],
+                outputs=map_refs(region.outputs, self.latest),
+            )
+            for region in call.regions
+        )
+        args, kwargs = map_refs(call.args, self.latest), map_refs(call.kwargs, self.latest)
+        return replace(call, args=args, kwargs=kwargs, regions=regions)
 
     def _pure_call(self, call: Call) -> None:
         base = self._aliased(call)
@@ -162,8 +183,6 @@ class _Functionalizer:
     def read(self, ref: Ref) -> Ref:
         """The value that a name stands for now; a stale view is replayed."""
         name = ref.name
-        while name in self._redirect:
-            name = self._redirect[name]
         version = self._version.get(self._root(name), 0)
         if self._seen.get(name, 0) == version:
             return self._current.get(name, Ref(name))
@@ -189,13 +208,9 @@ class _Functionalizer:
         return self._emit(view.call, "_operator::getitem", (again, view.index), view.spec)
 
     def _root(self, name: str) -> str:
-        while True:
-            if name in self._redirect:
-                name = self._redirect[name]
-            elif name in self._views:
-                name = self._views[name].base
-            else:
-                return name
+        while name in self._views:
+            name = self._views[name].base
+        return name
 
     def was_written(self, name: str) -> bool:
         return self._version.get(name, 0) > 0
@@ -272,8 +287,6 @@ class _Functionalizer:
         target = call.args[0]
         assert isinstance(target, Ref)
         name = target.name
-        while name in self._redirect:
-            name = self._redirect[name]
         pure = OpKey(call.key.replace("_.", ".") if "_." in call.key else call.key.removesuffix("_"))
         if pure == "aten::transpose":
             pure = OpKey("aten::transpose.int")
@@ -286,22 +299,16 @@ class _Functionalizer:
         self._views[call.name] = View(name, made, call.spec)
         self._seen[call.name] = self._version.get(self._root(name), 0)
         self.calls.append(replace(made, args=(self.read(Ref(name)), *call.args[1:])))
-        self._redirect[name] = call.name if name != call.name else name
+        self._latest[name] = Ref(call.name)
 
     def write(self, call: Call, name: str, new: Ref) -> None:
         """``name`` holds ``new`` from now on, and so do the matching parts of all that is behind it."""
-        while name in self._redirect:
-            name = self._redirect[name]
         changed = [(name, new)]
         while name in self._views:
             view = self._views[name]
-            base = self.read(Ref(view.base))
-            behind = view.base
-            while behind in self._redirect:
-                behind = self._redirect[behind]
-            new = self._inverse(call, view, base, new)
-            changed.append((behind, new))
-            name = behind
+            new = self._inverse(call, view, self.read(Ref(view.base)), new)
+            changed.append((view.base, new))
+            name = view.base
         version = self._version.get(name, 0) + 1
         self._version[name] = version
         for one, value in changed:

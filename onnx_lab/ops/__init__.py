@@ -1,33 +1,9 @@
 """Lowerings, one family a file; importing this package registers them all."""
 
 import importlib
+import pkgutil
 
-FAMILIES = (
-    "activation",
-    "attention",
-    "comparison",
-    "complex",
-    "control_flow",
-    "convolution",
-    "creation",
-    "distance",
-    "elementwise",
-    "factorization",
-    "indexing",
-    "linalg",
-    "normalization",
-    "padding",
-    "pooling",
-    "quantize",
-    "recurrent",
-    "reduction",
-    "resize",
-    "scattering",
-    "shape",
-    "spectral",
-    "symint",
-    "vision",
-)
+FAMILIES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def load() -> None:

@@ -1,4 +1,4 @@
-"""Sums, extrema, moments and running totals along axes."""
+"""Sums, extrema, moments along axes."""
 
 from __future__ import annotations
 
@@ -304,63 +304,3 @@ def norm_scalar(ctx: Context, x: ir.Value, p: Any = 2) -> ir.Value:
 @lowering("aten::norm.ScalarOpt_dim")
 def norm_dim(ctx: Context, x: ir.Value, p: Any, dim: Dims, keepdim: bool = False) -> ir.Value:
     return norm(ctx, x, 2 if p is None else p, dim, keepdim)
-
-
-# -- running totals and order ---------------------------------------------------------------------------
-
-
-@lowering("aten::cumsum")
-def cumsum(ctx: Context, x: ir.Value, dim: int, *, dtype: ir.DataType | None = None) -> ir.Value:
-    """The runtime sums in few types; others go through a wider one."""
-    target = ctx.out_dtype
-    kernels = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, INT64)
-    value = ctx.cast(x, target)
-    if ctx.rank(x) == 0:
-        return value
-    if target not in kernels:
-        value = ctx.cast(value, ir.DataType.FLOAT if target.is_floating_point() else INT64)
-    return ctx.cast(ctx.op.CumSum(value, ctx.constant(ctx.axis(x, dim))), target)
-
-
-@lowering("aten::topk")
-def topk(
-    ctx: Context, x: ir.Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[ir.Value, ir.Value]:
-    if ctx.rank(x) == 0:
-        return x, ctx.constant(np.asarray(0))
-    return _ordered(ctx, x, ctx.vector(k), ctx.axis(x, dim), largest, sorted)
-
-
-def _ordered(
-    ctx: Context, x: ir.Value, count: ir.Value, axis: int, largest: bool, in_order: bool = True
-) -> tuple[ir.Value, ir.Value]:
-    kernels = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, INT64)
-    wide = x if x.dtype in kernels else ctx.cast(x, ir.DataType.FLOAT if is_float(x) else INT64)
-    values, where = ctx.op.TopK(wide, count, axis=axis, largest=int(largest), sorted=int(in_order), outputs=2)
-    return ctx.cast(values, x.dtype), where
-
-
-@lowering("aten::sort")
-def sort(ctx: Context, x: ir.Value, dim: int = -1, descending: bool = False) -> tuple[ir.Value, ir.Value]:
-    """TopK of all elements: equal ones keep their order, which makes it stable."""
-    if ctx.rank(x) == 0:
-        return x, ctx.constant(np.asarray(0))
-    axis = ctx.axis(x, dim)
-    return _ordered(ctx, x, ctx.vector(ctx.size(x, axis)), axis, descending)
-
-
-@lowering("aten::sort.stable")
-def sort_stable(
-    ctx: Context, x: ir.Value, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[ir.Value, ir.Value]:
-    return sort(ctx, x, dim, descending)
-
-
-@lowering("aten::argsort")
-def argsort(ctx: Context, x: ir.Value, dim: int = -1, descending: bool = False) -> ir.Value:
-    return sort(ctx, x, dim, descending)[1]
-
-
-@lowering("aten::argsort.stable")
-def argsort_stable(ctx: Context, x: ir.Value, *, stable: bool, dim: int = -1, descending: bool = False) -> ir.Value:
-    return sort(ctx, x, dim, descending)[1]
