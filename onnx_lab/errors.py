@@ -89,7 +89,10 @@ class UnsupportedOperatorsError(LoweringError):
         self.operators = operators
 
     def lines(self) -> list[str]:
-        rows = [f"  {row['op']}  x{row['count']}  at {row['source'].where()}" for row in self.operators[:12]]
+        rows = [
+            f"  {row['op']}  x{row['count']}  at {row['source'].where()}: {row['reason']}"
+            for row in self.operators[:12]
+        ]
         if len(self.operators) > 12:
             rows.append(f"  ... and {len(self.operators) - 12} more (see .operators)")
         first, *rest = super().lines()

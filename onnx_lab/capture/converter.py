@@ -192,6 +192,7 @@ class FxConverter:
                 str(value.dtype).removeprefix("torch."),
                 tuple(self.dim(size) for size in value.shape),
                 _storage(value),
+                *_layout(value),
             )
         if isinstance(value, (list, tuple)):
             return tuple(self.spec(item) for item in value)
@@ -248,6 +249,16 @@ def key_of(target: Any) -> OpKey:
     if getattr(target, "__module__", "").startswith("torch"):
         return OpKey.of("torch", name.removeprefix("_"))
     raise CaptureError(f"the captured graph calls {target}, which is no operator")
+
+
+def _layout(value: torch.Tensor) -> tuple[tuple[int, ...] | None, int]:
+    """Strides and offset where they are static."""
+    if value.layout is not torch.strided:
+        return None, 0
+    strides, offset = value.stride(), value.storage_offset()
+    if isinstance(offset, int) and all(isinstance(step, int) for step in strides):
+        return strides, offset
+    return None, 0
 
 
 def _storage(value: torch.Tensor) -> int | None:

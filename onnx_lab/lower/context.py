@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_lab.errors import InternalLoweringError, UnsupportedCaseError
 from onnx_lab.lower import dtypes
 from onnx_lab.lower.builder import Builder
-from onnx_lab.program.graph import Call, Region
+from onnx_lab.program.graph import Call, Ref, Region
 from onnx_lab.program.spec import Dim, ScalarSpec, Spec, SymDim, TensorSpec
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Context:
                 f"{self.call.key} has no tensor result", op=self.call.key, source=self.call.source
             )
         return spec
+
+    def argument_spec(self, index: int) -> Spec:
+        """Spec of the captured value at a position among the call's arguments: also tells its strides."""
+        given = self.call.args[index]
+        return self._lowerer.specs.get(given.name) if isinstance(given, Ref) else None
 
     def out_spec(self, index: int) -> Spec:
         """Spec of result ``index`` of a call with several results."""

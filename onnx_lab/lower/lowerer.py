@@ -132,11 +132,15 @@ class Lowerer:
                 return
             except UnsupportedCaseError as refused:
                 error = refused
+        before = self.missing.mark()
         try:
-            if not (isinstance(error, UnsupportedCaseError) and error.final) and self._lower_decomposed(call):
+            final = isinstance(error, UnsupportedCaseError) and error.final
+            if not final and self._lower_decomposed(call) and (error is None or self.missing.mark() == before):
                 return
         except UnsupportedCaseError as refused:
             error = error or refused
+        # A refusal tells more than what its decomposition would have missed.
+        self.missing.reset(before)
         self.missing.add(call, self.specs, error)
         self.env[call.name] = placeholder(call.spec, call.name)
 

@@ -32,6 +32,7 @@ class MissingCalls:
     def __init__(self, registry: Registry) -> None:
         self.rows: dict[tuple[str, str], MissingOperator] = {}
         self._registry = registry
+        self._log: list[tuple[str, str]] = []  # the row of each call, in order
 
     def add(self, call: Call, specs: Mapping[str, Spec], error: LoweringError | None) -> None:
         reason = error.what if error is not None else "no lowering and no decomposition"
@@ -41,9 +42,22 @@ class MissingCalls:
             key, reason = OpKey(call.source.chain[0]), f"it decomposes into {call.key}: {reason}"
         row = self.rows.setdefault((key, reason), MissingOperator(key, reason, error))
         row.calls.append(call)
+        self._log.append((key, reason))
         shapes = ", ".join(str(specs.get(ref.name)) for ref in call.refs())
         if shapes not in row.shapes:
             row.shapes.append(shapes)
+
+    def mark(self) -> int:
+        """Number of calls added so far."""
+        return len(self._log)
+
+    def reset(self, mark: int) -> None:
+        """Forget all calls added since ``mark``."""
+        for key in reversed(self._log[mark:]):
+            self.rows[key].calls.pop()
+            if not self.rows[key].calls:
+                del self.rows[key]
+        del self._log[mark:]
 
     def table(self) -> list[dict[str, Any]]:
         """Rows with op, count, modules, source, shapes, reason and the nearest supported spelling."""

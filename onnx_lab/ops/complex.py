@@ -123,6 +123,60 @@ def exp(ctx: Context, x: Complex) -> Complex:
     return Complex(ctx.op.Mul(size, ctx.op.Cos(x.imag)), ctx.op.Mul(size, ctx.op.Sin(x.imag)))
 
 
+@complex_lowering("aten::sigmoid")
+def sigmoid(ctx: Context, x: Complex) -> Complex:
+    return div(ctx, 1.0, add(ctx, exp(ctx, Complex(ctx.op.Neg(x.real), ctx.op.Neg(x.imag))), 1.0))
+
+
+@complex_lowering("aten::silu")
+def silu(ctx: Context, x: Complex) -> Complex:
+    return mul(ctx, x, sigmoid(ctx, x))
+
+
+@complex_lowering("aten::cosh")
+def cosh(ctx: Context, x: Complex) -> Complex:
+    """That is cosh a cos b + i sinh a sin b."""
+    op = ctx.op
+    return Complex(
+        op.Mul(op.Cosh(x.real), op.Cos(x.imag)),
+        op.Mul(op.Sinh(x.real), op.Sin(x.imag)),
+    )
+
+
+@complex_lowering("aten::sinh")
+def sinh(ctx: Context, x: Complex) -> Complex:
+    """That is sinh a cos b + i cosh a sin b."""
+    op = ctx.op
+    return Complex(
+        op.Mul(op.Sinh(x.real), op.Cos(x.imag)),
+        op.Mul(op.Cosh(x.real), op.Sin(x.imag)),
+    )
+
+
+@complex_lowering("aten::cos")
+def cos(ctx: Context, x: Complex) -> Complex:
+    """That is cosh of iz."""
+    return cosh(ctx, Complex(ctx.op.Neg(x.imag), x.real))
+
+
+@complex_lowering("aten::sin")
+def sin(ctx: Context, x: Complex) -> Complex:
+    """That is −i sinh of iz."""
+    turned = sinh(ctx, Complex(ctx.op.Neg(x.imag), x.real))
+    return Complex(turned.imag, ctx.op.Neg(turned.real))
+
+
+@complex_lowering("aten::tanh")
+def tanh(ctx: Context, x: Complex) -> Complex:
+    """That is (sinh 2a + i sin 2b) / (cosh 2a + cos 2b), with tanh 2a where those overflow."""
+    op = ctx.op
+    a, b = op.Mul(x.real, 2.0), op.Mul(x.imag, 2.0)
+    # Divided by cosh 2a: tanh never overflows, and 1/cosh goes to 0.
+    over = op.Reciprocal(op.Cosh(a))
+    below = op.Add(op.Mul(op.Cos(b), over), 1.0)
+    return Complex(op.Div(op.Tanh(a), below), op.Div(op.Mul(op.Sin(b), over), below))
+
+
 @complex_lowering("aten::log")
 def log(ctx: Context, x: Complex) -> Complex:
     return Complex(ctx.op.Log(abs_(ctx, x)), angle(ctx, x))

@@ -69,6 +69,45 @@ def sign(ctx: Context, x: ir.Value) -> ir.Value:
     return ctx.op.Where(ctx.op.IsNaN(x), ctx.constant(0, x.dtype), made) if is_float(x) else made
 
 
+@lowering("aten::signbit")
+def signbit(ctx: Context, x: ir.Value) -> ir.Value:
+    """Also true for −0.0, which its reciprocal tells from 0.0."""
+    if x.dtype == BOOL:
+        return ctx.op.And(x, ctx.op.Not(x))
+    if not is_float(x):
+        return ctx.op.Less(ctx.cast(x, INT64), 0)
+    wide = x if x.dtype == DOUBLE else ctx.cast(x, FLOAT)
+    return ctx.op.Or(ctx.op.Less(wide, 0.0), ctx.op.Equal(ctx.op.Reciprocal(wide), float("-inf")))
+
+
+@lowering("aten::angle")
+def angle(ctx: Context, x: ir.Value) -> ir.Value:
+    """π for negative numbers, 0 for others, NaN for NaN."""
+    value = ctx.cast(x, ctx.out_dtype)
+    turned = ctx.op.Where(ctx.op.Less(value, 0.0), ctx.constant(math.pi, value.dtype), ctx.constant(0.0, value.dtype))
+    return ctx.op.Where(ctx.op.IsNaN(value), value, turned)
+
+
+@lowering("aten::frexp.Tensor")
+def frexp(ctx: Context, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """X = mantissa · 2^exponent with ½ ≤ |mantissa| < 1. Computed in double, which holds every float exactly."""
+    op, wide = ctx.op, ctx.cast(x, DOUBLE)
+    number = op.Not(op.Or(op.Or(op.IsNaN(wide), op.IsInf(wide)), op.Equal(wide, 0.0)))
+    size = op.Where(number, op.Abs(wide), ctx.constant(1.0, DOUBLE))
+    exponent = op.Floor(op.Mul(op.Log(size), 1 / math.log(2)))
+    # The logarithm may be off by its last bit at powers of two.
+    for limit, step in ((2.0, 1.0), (1.0, -1.0)):
+        ratio = op.Div(size, op.Pow(ctx.constant(2.0, DOUBLE), exponent))
+        wrong = op.GreaterOrEqual(ratio, limit) if step > 0 else op.Less(ratio, limit)
+        exponent = op.Where(wrong, op.Add(exponent, step), exponent)
+    exponent = op.Add(exponent, 1.0)
+    half = op.Pow(ctx.constant(2.0, DOUBLE), op.Floor(op.Mul(exponent, 0.5)))
+    rest = op.Pow(ctx.constant(2.0, DOUBLE), op.Sub(exponent, op.Floor(op.Mul(exponent, 0.5))))
+    mantissa = op.Where(number, op.Div(op.Div(wide, half), rest), wide)
+    power = op.Where(number, exponent, ctx.constant(0.0, DOUBLE))
+    return ctx.cast(mantissa, x.dtype), ctx.cast(power, ir.DataType.INT32)
+
+
 @lowering("aten::trunc", "aten::fix")
 def trunc(ctx: Context, x: ir.Value) -> ir.Value:
     return ctx.op.Mul(ctx.op.Sign(x), ctx.op.Floor(ctx.op.Abs(x))) if is_float(x) else x

@@ -21,7 +21,7 @@ def _is_float(x: ir.Value) -> bool:
 
 
 def _ranked(ctx: Context, x: ir.Value) -> ir.Value:
-    """x in a type that TopK takes; NaN comes after all numbers.
+    """X in a type that TopK takes; NaN comes after all numbers.
 
     TopK itself has no order for NaN. Infinity becomes the greatest finite number and NaN infinity.
     """
@@ -136,7 +136,7 @@ def nanmedian_dim(ctx: Context, x: ir.Value, dim: int, keepdim: bool = False) ->
 
 def _of_all(ctx: Context, x: ir.Value, function: Any) -> ir.Value:
     """A row statistic of all elements; NaN (for integers: the smallest) of none."""
-    if 0 in x.shape:  # type: ignore[operator]
+    if 0 in ctx.sizes(x):
         fill: Any = np.nan if _is_float(x) else np.iinfo(x.dtype.numpy()).min  # type: ignore[union-attr]
         return ctx.constant(fill, x.dtype)
     return function(ctx, ctx.flatten(x), 0)[0]
@@ -173,6 +173,6 @@ def mode(ctx: Context, x: ir.Value, dim: int = -1, keepdim: bool = False) -> Pai
     head = ctx.full([1 if one == axis else n for one, n in enumerate(ctx.sizes(x))], 1, BOOL)
     starts = op.Where(op.Concat(head, differs, axis=axis), index, ctx.constant(np.asarray(0)))
     starts.shape = x.shape
-    start = running(ctx, starts, axis, lambda one, other: op.Max(one, other), 0)
+    start = running(ctx, starts, axis, op.Max, 0)
     longest = op.ArgMax(op.Sub(index, start), axis=axis, keepdims=1)
     return _one_of(ctx, (values, places), longest, axis, keepdim)

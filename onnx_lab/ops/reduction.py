@@ -48,7 +48,17 @@ def nansum(
 def mean(
     ctx: Context, x: ir.Value, dim: Dims = None, keepdim: bool = False, *, dtype: ir.DataType | None = None
 ) -> ir.Value:
-    return reduce(ctx, "ReduceMean", ctx.cast(x, ctx.out_dtype), dim, keepdim)
+    return average(ctx, ctx.cast(x, ctx.out_dtype), dim, keepdim)
+
+
+def average(ctx: Context, x: ir.Value, dim: Dims, keepdim: bool) -> ir.Value:
+    """Mean over torch dims: NaN when they hold no element, where the runtime's ReduceMean gives 0."""
+    sizes = [ctx.size(x, axis) for axis in ctx.axis_list(x, dim)]
+    known = ctx.known(sizes)
+    if known is not None and 0 not in known:
+        return reduce(ctx, "ReduceMean", x, dim, keepdim)
+    count = ctx.op.ReduceProd(ctx.vector(sizes), [0], keepdims=0)
+    return ctx.op.Div(reduce(ctx, "ReduceSum", x, dim, keepdim), ctx.cast(count, x.dtype))
 
 
 @lowering("aten::prod")
@@ -188,14 +198,14 @@ def variance(ctx: Context, x: ir.Value, dim: Dims, correction: Any, keepdim: boo
     op = ctx.op
     if ctx.rank(x) == 0:
         data, axes = ctx.reshape(x, [1]), ctx.constant([0])
-        keepdim = False
+        keepdim, dim = False, 0
     else:
         data, axes = x, ctx.axes(x, dim)
-    average = op.ReduceMean(data, axes, keepdims=1)
-    gap = op.Sub(data, average)
+    mean_ = average(ctx, data, dim, True)
+    gap = op.Sub(data, mean_)
     total = op.ReduceSum(op.Mul(gap, gap), axes, keepdims=int(keepdim))
     made = op.Div(total, _freedom(ctx, data, axes, correction))
-    return made, average if keepdim else op.Squeeze(average, axes)
+    return made, mean_ if keepdim else op.Squeeze(mean_, axes)
 
 
 def _freedom(ctx: Context, x: ir.Value, axes: ir.Value, correction: Any) -> ir.Value:
@@ -232,6 +242,30 @@ def std_mean(
 ) -> tuple[ir.Value, ir.Value]:
     spread, average = variance(ctx, x, dim, correction, keepdim)
     return ctx.op.Sqrt(spread), average
+
+
+@lowering("aten::var_mean")
+def var_mean_all(ctx: Context, x: ir.Value, unbiased: bool = True) -> tuple[ir.Value, ir.Value]:
+    return variance(ctx, x, None, int(unbiased), False)
+
+
+@lowering("aten::std_mean")
+def std_mean_all(ctx: Context, x: ir.Value, unbiased: bool = True) -> tuple[ir.Value, ir.Value]:
+    return std_mean(ctx, x, None, correction=int(unbiased))
+
+
+@lowering("aten::var_mean.dim")
+def var_mean_dim(
+    ctx: Context, x: ir.Value, dim: Dims, unbiased: bool = True, keepdim: bool = False
+) -> tuple[ir.Value, ir.Value]:
+    return variance(ctx, x, dim, int(unbiased), keepdim)
+
+
+@lowering("aten::std_mean.dim")
+def std_mean_dim(
+    ctx: Context, x: ir.Value, dim: Dims, unbiased: bool = True, keepdim: bool = False
+) -> tuple[ir.Value, ir.Value]:
+    return std_mean(ctx, x, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 @lowering("aten::var")
@@ -291,7 +325,7 @@ def norm(ctx: Context, x: ir.Value, order: Any, dim: Dims, keepdim: bool) -> ir.
     if order == 0:
         return reduce(ctx, "ReduceSum", ctx.cast(ctx.cast(x, BOOL), x.dtype), dim, keepdim)
     if order in (float("inf"), float("-inf")):
-        return reduce(ctx, "ReduceMax" if order > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
+        return _extreme(ctx, "ReduceMax" if order > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
     total = reduce(ctx, "ReduceSum", op.Pow(op.Abs(x), float(order)), dim, keepdim)
     return op.Pow(total, 1.0 / order)
 

@@ -18,7 +18,7 @@ Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
 
 def _wide(ctx: Context, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """x as ``dtype``, then in a type that the runtime computes with and that holds the same numbers."""
+    """X as ``dtype``, then in a type that the runtime computes with and that holds the same numbers."""
     x = ctx.cast(x, dtype)
     if dtype in _KERNELS:
         return x
@@ -39,29 +39,35 @@ def cumprod(ctx: Context, x: ir.Value, dim: int, *, dtype: ir.DataType | None = 
     target = ctx.out_dtype
     if ctx.rank(x) == 0:
         return ctx.cast(x, target)
-    data, axis = _wide(ctx, x, target), ctx.axis(x, dim)
-    rest = [size for index, size in enumerate(ctx.sizes(data)) if index != axis]
-    state = ir.Value(name="product", type=data.type, shape=ir.Shape([None] * len(rest)))
-    element = ir.Value(name="element", type=data.type, shape=ir.Shape([None] * len(rest)))
+    if 0 in ctx.sizes(x):
+        return ctx.cast(x, target)
+    # Torch multiplies floats in double precision.
+    data = ctx.swap(ctx.cast(x, target), 0, dim)
+    data = ctx.cast(data, DOUBLE if target.is_floating_point() else INT64)
+    # A Scan would do, but ONNX Runtime's dies of a division by zero when another axis is empty.
+    state = ir.Value(name="product", type=data.type, shape=ir.Shape([None] * (ctx.rank(x) - 1)))
+    turn = ir.Value(name="turn", type=ir.TensorType(INT64), shape=ir.Shape([]))
+    going = ir.Value(name="going", type=ir.TensorType(BOOL), shape=ir.Shape([]))
 
     def step() -> list[ir.Value]:
-        product = ctx.op.Mul(state, element)
-        return [product, ctx.op.Identity(product)]
+        product = ctx.op.Mul(state, ctx.op.Gather(data, turn, axis=0))
+        return [ctx.op.Identity(going), product, ctx.op.Identity(product)]
 
-    body = ctx.loop_body([state, element], step, "running_product")
-    one = ctx.full(rest, 1, data.dtype or FLOAT)
-    _, made = ctx.op.Scan(
-        one, data, body=body, num_scan_inputs=1, scan_input_axes=[axis], scan_output_axes=[axis], outputs=2
-    )
+    body = ctx.loop_body([turn, going, state], step, "running_product")
+    one = ctx.full(ctx.sizes(data)[1:], 1, data.dtype or FLOAT)
+    _, made = ctx.op.Loop(ctx.value(ctx.size(data, 0)), None, one, body=body, outputs=2)
     made.type, made.shape = data.type, data.shape
-    return ctx.cast(made, target)
+    if not isinstance(ctx.size(data, 0), int):  # a loop of no turns does not know its rows' size
+        made = ctx.op.Reshape(made, ctx.shape(data), allowzero=1)
+        made.shape = data.shape
+    return ctx.cast(ctx.swap(made, 0, dim), target)
 
 
 # -- totals that may be combined in any order -----------------------------------------------------------
 
 
 def _shifted(ctx: Context, x: ir.Value, axis: int, distance: Size, neutral: Any) -> ir.Value:
-    """x moved towards the end of an axis, the place that it leaves filled with ``neutral``."""
+    """X moved towards the end of an axis, the place that it leaves filled with ``neutral``."""
     rank = ctx.rank(x)
     after = -distance if isinstance(distance, int) else ctx.op.Neg(distance)
     sizes: list[Size] = [0] * (2 * rank)
@@ -124,13 +130,14 @@ def _extreme_so_far(ctx: Context, x: ir.Value, dim: int, op_type: str) -> tuple[
     reached = op.Equal(data, values)
     if data.dtype in (FLOAT, DOUBLE):
         reached = op.Or(reached, op.IsNaN(data))
-    places = op.Range(ctx.constant(0), ctx.value(ctx.size(x, axis)), ctx.constant(1))
-    places.shape = ir.Shape([ctx.known([ctx.size(x, axis)])[0] if ctx.known([ctx.size(x, axis)]) else None])  # type: ignore[index]
+    size = ctx.size(x, axis)
+    places = op.Range(ctx.constant(0), ctx.value(size), ctx.constant(1))
+    places.shape = ir.Shape([size if isinstance(size, int) else None])
     shape = [1] * ctx.rank(x)
     shape[axis] = -1
     seen = op.Where(reached, ctx.reshape(places, shape), ctx.constant(np.asarray(0)))
     seen.shape = x.shape
-    last = running(ctx, seen, axis, lambda before, now: op.Max(before, now), 0)
+    last = running(ctx, seen, axis, op.Max, 0)
     return ctx.cast(values, x.dtype), last
 
 
@@ -146,7 +153,7 @@ def cummin(ctx: Context, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value]:
 
 @lowering("aten::logcumsumexp")
 def logcumsumexp(ctx: Context, x: ir.Value, dim: int) -> ir.Value:
-    """log Σ exp over each prefix: pairs are combined as max + log(1 + exp(min − max))."""
+    """Log Σ exp over each prefix: pairs are combined as max + log(1 + exp(min − max))."""
     if ctx.rank(x) == 0:
         return x
     op, data = ctx.op, _wide(ctx, x, x.dtype or FLOAT)

@@ -33,13 +33,15 @@ class TensorSpec:
     """dtype and shape of a tensor.
 
     ``storage`` tells which specs of one graph share memory (equal numbers alias); it takes
-    no part in comparisons. ``strides`` is known where the capture reports static ones.
+    no part in comparisons, and nor do ``strides`` and ``offset``: how the tensor lies in its memory,
+    counted in elements, where that is static.
     """
 
     dtype: str
     shape: tuple[Dim, ...]
     storage: int | None = field(default=None, compare=False, repr=False)
-    strides: tuple[Dim, ...] | None = field(default=None, compare=False, repr=False)
+    strides: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
+    offset: int = field(default=0, compare=False, repr=False)
 
     @property
     def rank(self) -> int:

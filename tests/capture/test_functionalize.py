@@ -14,6 +14,7 @@ from onnx_lab.capture.strategies import capture
 from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.verify.reference import run_calls
+from tests.ops.harness import check
 
 
 class Program(torch.nn.Module):
@@ -188,3 +189,24 @@ def test_storage_changes_are_refused_with_the_line() -> None:
 )
 def test_functional_key(key: str, pure: str) -> None:
     assert functional_key(key) == pure
+
+
+def test_in_place_changes_of_shape_move_the_name() -> None:
+    def unsqueezed(x):
+        y = x.clone()
+        y.unsqueeze_(0)
+        y.add_(1)
+        z = y.squeeze_(0)
+        z.mul_(2)
+        return y, z
+
+    def transposed(x):
+        y = x.clone()
+        row = y[0]
+        y.t_()
+        row.mul_(3)
+        y[1] = 7
+        return y, row
+
+    for function in (unsqueezed, transposed):
+        check(function, torch.randn(3, 4))
