@@ -118,10 +118,12 @@ def _expand(values: Operands, attributes: dict[str, Any]) -> Shape | None:
 
 def _matmul(values: Operands, attributes: dict[str, Any]) -> Shape | None:
     a, b = (value.shape if value is not None else None for value in values)
-    if a is None or b is None or len(a) < 2 or len(b) < 2:
+    if a is None or b is None or not a or not b:
         return None
     batch = broadcast([Shape(a[:-2]), Shape(b[:-2])])
-    return None if batch is None else Shape([*batch, a[-2], b[-1]])
+    # A vector is a row on the left, a column on the right; that axis is gone from the result.
+    ends = [*(a[-2:-1] if len(a) > 1 else []), *(b[-1:] if len(b) > 1 else [])]
+    return None if batch is None else Shape([*batch, *ends])
 
 
 def _gather(values: Operands, attributes: dict[str, Any]) -> Shape | None:
@@ -161,6 +163,42 @@ def _slice(values: Operands, attributes: dict[str, Any]) -> Shape | None:
     for number, axis in enumerate(parts[2]):
         dims[axis] = _length(dims[axis], *(part[number] if part is not None else None for part in _padded(parts)))
     return Shape(dims)
+
+
+def _pad(values: Operands, attributes: dict[str, Any]) -> Shape | None:
+    source, pads = _same(values, attributes), constant_ints(values[1])
+    if source is None:
+        return None
+    axes = constant_ints(values[3]) if len(values) > 3 and values[3] is not None else list(range(len(source)))
+    dims: list[Any] = list(source)
+    for number, axis in enumerate(axes if axes is not None else range(len(source))):
+        known = pads is not None and axes is not None and isinstance(dims[axis], int)
+        dims[axis] = dims[axis] + pads[number] + pads[len(pads) // 2 + number] if known and pads else None
+    return Shape(dims)
+
+
+def _range(values: Operands, attributes: dict[str, Any]) -> Shape | None:
+    parts = [constant_ints(value) for value in values]
+    if all(part is not None for part in parts):
+        start, limit, delta = (part[0] for part in parts if part is not None)
+        return Shape([len(range(start, limit, delta))])
+    return Shape([None])
+
+
+def _arg(values: Operands, attributes: dict[str, Any]) -> Shape | None:
+    shape = _same(values, attributes)
+    if shape is None:
+        return None
+    gone, keep = attributes.get("axis", 0) % len(shape), attributes.get("keepdims", 1)
+    return Shape([1 if axis == gone else dim for axis, dim in enumerate(shape) if keep or axis != gone])
+
+
+def _tile(values: Operands, attributes: dict[str, Any]) -> Shape | None:
+    source, repeats = _same(values, attributes), constant_ints(values[1])
+    if source is None or repeats is None:
+        return Shape([None] * len(source)) if source is not None else None
+    pairs = zip(source, repeats, strict=True)
+    return Shape([dim * count if isinstance(dim, int) else dim if count == 1 else None for dim, count in pairs])
 
 
 def _padded(parts: list[list[int] | None]) -> list[list[int] | None]:
@@ -223,5 +261,10 @@ _RULES: dict[str, Callable[[Operands, dict[str, Any]], Shape | None]] = {
     "Concat": _concat,
     "Slice": _slice,
     "Shape": _shape,
+    "Pad": _pad,
+    "Range": _range,
+    "Tile": _tile,
+    "ArgMax": _arg,
+    "ArgMin": _arg,
     "Size": lambda values, attributes: Shape([]),
 }

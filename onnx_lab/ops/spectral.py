@@ -175,9 +175,11 @@ def istft(
     return_complex: bool = False,
 ) -> ir.Value:
     """Overlap-add by a transposed convolution, divided by the overlapped squared window."""
-    if return_complex or onesided is False:
-        ctx.unsupported("onesided" if onesided is False else "return_complex", onesided is not False)
+    if return_complex or isinstance(window, Complex):
+        ctx.unsupported("return_complex", return_complex, "transform back to a real signal with a real window")
     hop, bins = hop_length or n_fft // 4, n_fft // 2 + 1
+    # Of a whole spectrum torch reads the first half, too.
+    x = Complex(_first(ctx, x.real, -2, bins), _first(ctx, x.imag, -2, bins))
     dtype = x.real.dtype or ir.DataType.FLOAT
     weight = np.full((bins, 1), 2.0)
     weight[0] = 1.0
