@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 
+from onnx_lab.capture.refusals import refuses_otherwise
 from onnx_lab.capture.shapes import ShapeRequest, requested_axes
 from onnx_lab.capture.signature import CallSignature
 from onnx_lab.capture.sources import is_torch_file
@@ -26,6 +27,11 @@ class Branch:
     expression: Any
     taken: bool
     source: Source
+
+    @property
+    def refuses(self) -> bool:
+        """Whether its other side is an error of the model's own."""
+        return refuses_otherwise(self.source.file, self.source.line)
 
 
 @dataclass(slots=True)
@@ -156,7 +162,9 @@ def check_branches(
         branch = _narrowing_branch(recorder, symbol) if symbol.name in decided else None
         if branch is not None and asked.required:
             raise _decided(" and ".join(narrowed), branch, name)
-        notes.append(f"the model holds for {' and '.join(narrowed)}: an operator has no more room")
+        refusal = next((one for one in recorder.branches if symbol in _symbols(one.expression) and one.refuses), None)
+        why = f"it raises an error otherwise ({refusal.source.location})" if refusal else "an operator has no more room"
+        notes.append(f"the model holds for {' and '.join(narrowed)}: {why}")
     return list(dict.fromkeys(notes))
 
 
@@ -180,6 +188,8 @@ def _narrowing_branch(recorder: BranchRecorder, symbol: sympy.Symbol) -> Branch 
     """The decision that bounds a symbol: an inequality with a number, other than against 0 and 1."""
     for branch in recorder.branches:
         expression = branch.expression
+        if branch.refuses:
+            continue
         if symbol in _symbols(expression) and isinstance(expression, sympy.core.relational.Relational):
             numbers = [abs(number) for number in expression.atoms(sympy.Integer)]
             if any(number > 1 for number in numbers) and len(_symbols(expression)) == 1:
@@ -191,6 +201,8 @@ def _divisor(recorder: BranchRecorder, symbol: sympy.Symbol) -> tuple[Branch, st
     """A decision on divisibility (``x.shape[0] % 2 == 0``) that other sizes would take differently."""
     for branch in recorder.branches:
         expression = branch.expression
+        if branch.refuses:
+            continue
         if symbol in _symbols(expression) and any(
             "Mod" in type(node).__name__ for node in sympy.preorder_traversal(expression)
         ):

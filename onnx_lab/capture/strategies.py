@@ -6,7 +6,7 @@ import difflib
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from onnx_lab.capture.recurrent import kept_whole
 from onnx_lab.capture.shapes import ShapeRequest, read_request
 from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
 from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen
+from onnx_lab.capture.stand_ins import StandIns
 from onnx_lab.capture.trees import register_containers
 from onnx_lab.errors import InputError
 from onnx_lab.program.graph import CapturedGraph
@@ -126,7 +127,9 @@ def _try_all(
         recorder = BranchRecorder()
         start = time.perf_counter()
         try:
-            with _surroundings(request), recorder.recording():
+            # Bytecode analysis has its own way with modes; what needs a stand-in is captured without it.
+            instead: AbstractContextManager[Any] = StandIns() if name == "export" else nullcontext()
+            with _surroundings(request), recorder.recording(), instead:
                 return recorder, _export(model, args, kwargs, request.tree, strict=name == "dynamo"), name
         except Exception as error:  # noqa: BLE001  whatever torch raises is a reason to try the next strategy
             one.error, one.reason = error, reason(error)

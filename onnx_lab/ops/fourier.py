@@ -88,7 +88,8 @@ def _r2c(ctx: Context, x: Operand, s: Sequence[int] | None, dim: Dims, code: int
     axes, sizes = _axes(ctx, x, s, dim)
     for axis, size in zip(axes, sizes, strict=True):
         x = _resized(ctx, x, axis, size)
-    made = fft_r2c(ctx, x, axes, code, True)  # type: ignore[arg-type]  torch refuses complex input
+    assert isinstance(x, ir.Value)  # torch refuses complex input
+    made = fft_r2c(ctx, x, axes, code, True)
     return Complex(made.real, ctx.op.Neg(made.imag)) if conjugate else made
 
 

@@ -188,7 +188,10 @@ def one_hot(ctx: Context, x: ir.Value, num_classes: int | ir.Value = -1) -> ir.V
     depth: int | ir.Value = num_classes
     if isinstance(num_classes, int) and num_classes == -1:
         depth = ctx.op.Add(ctx.op.ReduceMax(ctx.flatten(x), [0], keepdims=1), 1)
-    return ctx.op.OneHot(x, ctx.vector(depth) if isinstance(depth, int) else depth, ctx.constant([0, 1]), axis=-1)
+    classes = ctx.vector(depth) if isinstance(depth, int) else depth
+    if ctx.rank(x) == 0:
+        return ctx.squeeze(ctx.op.OneHot(ctx.reshape(x, [1]), classes, ctx.constant([0, 1]), axis=-1), 0)
+    return ctx.op.OneHot(x, classes, ctx.constant([0, 1]), axis=-1)
 
 
 @lowering("aten::isin.Tensor_Tensor")

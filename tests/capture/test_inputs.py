@@ -200,3 +200,39 @@ def test_front_ends_agree(strategy: str) -> None:
     result = onnx_lab.export(model, (torch.randn(2, 5, 3),), dynamic_shapes=({0: "b", 1: "t"},), capture=strategy)
     assert result.verify((torch.randn(3, 8, 3),)).ok
     assert [node.op_type for node in result.model.graph].count("LSTM") == 2
+
+
+class Refuses(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] > 16:
+            raise ValueError("at most 16 steps")
+        assert x.shape[1] <= 12
+        return x.sum(1)
+
+
+def test_a_branch_that_only_raises_is_a_note_and_no_error() -> None:
+    result = onnx_lab.export(Refuses(), (torch.randn(2, 5, 4),), dynamic_shapes=({1: "t"},))
+    assert any("t <= 12" in note and "raises an error otherwise" in note for note in result.report.notes)
+    assert result.verify((torch.randn(2, 9, 4),)).ok
+
+
+class StandIns(nn.Module):
+    def forward(self, x: torch.Tensor, classes: torch.Tensor, start: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            torch.cov(x),
+            torch.corrcoef(x),
+            torch.cov(x, fweights=classes[:6], correction=0),
+            nn.functional.one_hot(classes),
+            nn.functional.gaussian_nll_loss(x, x * 0.5, torch.ones_like(x), full=True),
+            torch.combinations(classes[:4], 3),
+            x.narrow(1, start, 2),
+        )
+
+
+def test_functions_that_ask_tensors_for_numbers_have_stand_ins() -> None:
+    before = (torch.cov, nn.functional.one_hot, torch.Tensor.narrow)
+    given = (torch.randn(3, 6), torch.tensor([2, 0, 1, 3, 1, 1, 2]), torch.tensor(1))
+    result = onnx_lab.export(StandIns(), given)
+    other = (torch.randn(3, 6), torch.tensor([2, 0, 5, 3, 1, 1, 2]), torch.tensor(-3))
+    assert result.verify(more=[(other, {})]).ok
+    assert before == (torch.cov, nn.functional.one_hot, torch.Tensor.narrow)
