@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 _Original = Callable[..., Any]
@@ -115,12 +115,12 @@ _STAND_INS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.cov: _cov,
     torch.corrcoef: _corrcoef,
     torch.Tensor.corrcoef: _corrcoef,
-    F.one_hot: _one_hot,
-    F.gaussian_nll_loss: _gaussian_nll_loss,
+    functional.one_hot: _one_hot,
+    functional.gaussian_nll_loss: _gaussian_nll_loss,
     torch.combinations: _combinations,
     torch.narrow: _narrow,
     torch.Tensor.narrow: _narrow,
-    F.linear_cross_entropy: _linear_cross_entropy,
+    functional.linear_cross_entropy: _linear_cross_entropy,
 }
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_lab.errors import InternalLoweringError, UnsupportedCaseError
+from onnx_lab.lower.double_precision import SPELLINGS
+from onnx_lab.lower.kernels import detour
 from onnx_lab.lower.provenance import add_source, stamp
 from onnx_lab.lower.result_shapes import result_shape, split_shapes
 from onnx_lab.lower.schemas import OpSchema, schema_of
@@ -96,6 +98,12 @@ class Builder:
         attributes = {name: value for name, value in attributes.items() if value is not None}
         self._check_form(schema, operands, attributes)
         types, values = self._operands(schema, operands)
+        if types.get("T") == ir.DataType.DOUBLE and op_type in SPELLINGS:
+            return SPELLINGS[op_type](self, *values, **attributes)
+        for variable, dtype in types.items():
+            wide = detour(op_type, self.opset, variable, dtype, schema.allowed.get(variable))
+            if wide is not None:
+                return self._by_detour(schema, values, (variable, dtype, wide), domain, outputs, attributes)
         key = self._key(op_type, domain, values, outputs, attributes)
         if key is not None and (found := self.scope.find(key)) is not None:
             add_source(found[0].producer(), self.call)
@@ -103,6 +111,37 @@ class Builder:
         node = self._make(schema, domain, values, types, outputs, attributes)
         self.scope.add(node, key)
         return tuple(node.outputs) if outputs > 1 or schema.variadic_outputs else node.outputs[0]
+
+    def _by_detour(
+        self,
+        schema: OpSchema,
+        values: list[ir.Value | None],
+        change: tuple[str, ir.DataType, ir.DataType],
+        domain: str,
+        outputs: int,
+        attributes: dict[str, Any],
+    ) -> Any:
+        """The node in a wider element type that the runtime has a kernel for; its results are cast back."""
+        variable, narrow, wide = change
+        operands = [
+            self._as_type(value, wide) if value is not None and schema.input_type(index) == variable else value
+            for index, value in enumerate(values)
+        ]
+        made = self.emit(schema.name, operands, domain=domain, outputs=outputs, **attributes)
+        results = made if isinstance(made, tuple) else (made,)
+        last = len(schema.outputs) - 1
+        narrowed = tuple(
+            self._as_type(result, narrow) if schema.outputs[min(index, last)] == variable else result
+            for index, result in enumerate(results)
+        )
+        return narrowed if isinstance(made, tuple) else narrowed[0]
+
+    def _as_type(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        constant = self.constants.array(value)
+        if constant is not None and constant.size <= 64 and value.dtype != ir.DataType.BFLOAT16:
+            return self.constants.get(constant.astype(dtype.numpy()), dtype)
+        made: ir.Value = self.emit("Cast", [value], to=dtype)
+        return made
 
     def _check_form(self, schema: OpSchema, operands: Sequence[Operand], attributes: dict[str, Any]) -> None:
         if unknown := set(attributes) - schema.attributes:
