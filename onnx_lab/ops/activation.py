@@ -82,20 +82,6 @@ def prelu(ctx: Context, x: ir.Value, weight: ir.Value) -> ir.Value:
     return ctx.op.Where(ctx.op.Less(x, 0.0), ctx.op.Mul(x, slope), x)
 
 
-@lowering("aten::rrelu")
-def rrelu(
-    ctx: Context,
-    x: ir.Value,
-    lower: Any = 0.125,
-    upper: Any = 0.3333333333333333,
-    training: bool = False,
-    generator: None = None,
-) -> ir.Value:
-    if training:
-        ctx.unsupported("training", True, "export in eval mode: the random slopes have no ONNX form")
-    return ctx.op.LeakyRelu(x, alpha=float(lower + upper) / 2)
-
-
 @lowering("aten::hardtanh")
 def hardtanh(ctx: Context, x: ir.Value, min_val: Any = -1, max_val: Any = 1) -> ir.Value:
     return ctx.op.Clip(x, ctx.constant(min_val, x.dtype), ctx.constant(max_val, x.dtype))
@@ -199,18 +185,3 @@ def log_softmax(ctx: Context, x: ir.Value, dim: int, dtype: ir.DataType | None =
 @lowering("aten::_log_softmax")
 def log_softmax_plain(ctx: Context, x: ir.Value, dim: int, half_to_float: bool) -> ir.Value:
     return _softmax(ctx, "LogSoftmax", x, dim)
-
-
-@lowering("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout")
-def dropout(ctx: Context, input: ir.Value, p: float, train: bool) -> ir.Value:
-    """Nothing in eval mode."""
-    if train and p > 0:
-        ctx.unsupported("train", True, "export in eval mode, or set p=0 on this layer")
-    return input
-
-
-@lowering("aten::native_dropout")
-def native_dropout(ctx: Context, input: ir.Value, p: float, train: bool | None) -> tuple[ir.Value, ir.Value]:
-    if train and p > 0:
-        ctx.unsupported("train", True, "export in eval mode, or set p=0 on this layer")
-    return input, ctx.full([ctx.size(input, axis) for axis in range(ctx.rank(input))], 1, ir.DataType.BOOL)

@@ -18,7 +18,8 @@ ops.load()
 # Keys without a schema, and operators of packages that need not be installed.
 NO_SCHEMA = {"_operator", "math", "torch", "higher_order"}
 OPTIONAL = {"torchvision", "transformers", "quantized_decomposed"}
-RENAMED = {"self": "x"}  # `self` cannot be read well in a function that is no method
+# `self` cannot be read well in a function that is no method, and `from` is a word of the language.
+RENAMED = {"self": "x", "from": "from_"}
 
 ENTRIES = sorted(
     ((key, since, function) for key, since, function in REGISTRY.entries() if OpKey(key).namespace not in NO_SCHEMA),
