@@ -212,6 +212,28 @@ class _Functionalizer:
             name = self._views[name].base
         return name
 
+    def _same_place(self, one: str, other: str) -> bool:
+        """Whether two values are the same elements of the same memory."""
+        one, other = self._place(one), self._place(other)
+        if one == other:
+            return True
+        if one not in self._views or other not in self._views:
+            return False
+        a, b = self._views[one], self._views[other]
+        alike = (a.call.key, a.call.args[1:], a.call.kwargs, a.index) == (
+            b.call.key,
+            b.call.args[1:],
+            b.call.kwargs,
+            b.index,
+        )
+        return alike and self._same_place(a.base, b.base)
+
+    def _place(self, name: str) -> str:
+        """The value that a name is only another name of."""
+        while name in self._views and self._views[name].call.key == IDENTITY:
+            name = self._views[name].base
+        return name
+
     def was_written(self, name: str) -> bool:
         return self._version.get(name, 0) > 0
 
@@ -238,6 +260,13 @@ class _Functionalizer:
             args = call.args
             kwargs = {name: value for name, value in call.kwargs.items() if name not in writes}
         args, kwargs = map_refs(args, self.read), map_refs(kwargs, self.read)
+        source = given.get("src")
+        if pure == "aten::copy" and isinstance(source, Ref) and self._same_place(targets[0].name, source.name):
+            # ``x[i] += 1`` adds in place and then stores the sum where it already is.
+            self._views[call.name] = View(targets[0].name, Call(call.name, OpKey(IDENTITY)), call.spec)
+            self._current[call.name] = args[0]
+            self._seen[call.name] = self._version.get(self._root(targets[0].name), 0)
+            return
         self._compute(call, pure, args, kwargs, targets, given)
 
     def _compute(

@@ -10,6 +10,8 @@ from typing import Any
 
 import sympy
 import torch
+from torch.export.graph_signature import OutputKind
+from torch.utils import _pytree as pytree
 
 from onnx_lab.capture.refusals import refuses_otherwise
 from onnx_lab.capture.shapes import ShapeRequest, requested_axes
@@ -209,3 +211,35 @@ def _divisor(recorder: BranchRecorder, symbol: sympy.Symbol) -> tuple[Branch, st
             text = str(expression) if branch.taken else f"not ({expression})"
             return branch, f"where {text.replace(symbol.name, 'it')}"
     return None
+
+
+def check_small(program: Any, result: Any) -> None:
+    """With an example whose dynamic axis has size 0 or 1, what was captured must still hold for the example itself.
+
+    ``squeeze()`` or ``split`` do something of their own at these sizes, which one graph cannot say.
+
+    Args:
+        program: the ExportedProgram.
+        result: what the model returns eagerly for the example.
+
+    Raises:
+        CaptureError: an output has another shape than in eager PyTorch.
+    """
+    [output] = [node for node in program.graph.nodes if node.op == "output"]
+    captured = [
+        node
+        for node, spec in zip(output.args[0], program.graph_signature.output_specs, strict=True)
+        if spec.kind is OutputKind.USER_OUTPUT
+    ]
+    for index, (node, value) in enumerate(zip(captured, pytree.tree_leaves(result), strict=False)):
+        fake = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if not isinstance(fake, torch.Tensor) or not isinstance(value, torch.Tensor):
+            continue
+        sizes: list[Any] = list(fake.shape)
+        hints = [size.node.hint if isinstance(size, torch.SymInt) else size for size in sizes]
+        if None not in hints and hints != list(value.shape):
+            raise CaptureError(
+                "the captured model is not right for the example's own size: a dynamic axis of size 1 is special to it",
+                seen=f"output {index} has shape {list(value.shape)}, the captured one {hints}",
+                hint="give an example with at least 2 along the dynamic axes, or name the dim: squeeze(dim)",
+            )

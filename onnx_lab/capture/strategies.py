@@ -21,7 +21,7 @@ from onnx_lab.capture.modes import training_mode
 from onnx_lab.capture.recurrent import kept_whole
 from onnx_lab.capture.shapes import ShapeRequest, read_request
 from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
-from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen
+from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen, check_small
 from onnx_lab.capture.stand_ins import StandIns
 from onnx_lab.capture.trees import register_containers
 from onnx_lab.errors import InputError
@@ -101,9 +101,12 @@ def capture(
         graph, values, names = convert_program(
             program, signature, request, name=type(model).__name__, front_end=name, output_names=output_names
         )
+    made = Capture(graph, program, signature, model, training)
+    if request.small:
+        check_small(program, made.run_eager(args, kwargs))
     check_frozen(request, signature, values, graph.name)
     graph.notes += check_branches(recorder, request, values, names, program.range_constraints)
-    return Capture(graph, program, signature, model, training)
+    return made
 
 
 def _try_all(

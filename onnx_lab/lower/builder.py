@@ -100,6 +100,8 @@ class Builder:
         types, values = self._operands(schema, operands)
         if types.get("T") == ir.DataType.DOUBLE and op_type in SPELLINGS:
             return SPELLINGS[op_type](self, *values, **attributes)
+        if op_type == "Expand" and (empty := self._empty_expansion(values)) is not None:
+            return empty
         for variable, dtype in types.items():
             wide = detour(op_type, self.opset, variable, dtype, schema.allowed.get(variable))
             if wide is not None:
@@ -111,6 +113,14 @@ class Builder:
         node = self._make(schema, domain, values, types, outputs, attributes)
         self.scope.add(node, key)
         return tuple(node.outputs) if outputs > 1 or schema.variadic_outputs else node.outputs[0]
+
+    def _empty_expansion(self, values: list[ir.Value | None]) -> ir.Value | None:
+        """An expansion to no elements as a constant: ONNX Runtime's optimizer takes such a node for a no-op."""
+        shape = result_shape("Expand", values, {})
+        if shape is None or 0 not in shape or not all(isinstance(dim, int) for dim in shape) or values[0] is None:
+            return None
+        dtype = values[0].dtype or ir.DataType.FLOAT
+        return self.constants.get(np.zeros(tuple(shape), dtype.numpy()), dtype)
 
     def _by_detour(
         self,

@@ -167,9 +167,7 @@ def _elu(op: Builder, x: Value, *, alpha: float = 1.0) -> Value:
     return made
 
 
-def _selu(
-    op: Builder, x: Value, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805
-) -> Value:
+def _selu(op: Builder, x: Value, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Value:
     """With all digits of the two numbers (Klambauer et al., 2017), of which ONNX's defaults are floats."""
     made: Value = op.Mul(_elu(op, x, alpha=alpha), gamma)
     return made

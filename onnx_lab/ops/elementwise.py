@@ -52,6 +52,8 @@ def is_float(x: ir.Value) -> bool:
 
 @lowering("aten::neg")
 def neg(ctx: Context, x: ir.Value) -> ir.Value:
+    if x.dtype in (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32):  # modulo 2^bits, as torch
+        return ctx.cast(ctx.op.Neg(ctx.cast(x, INT64)), x.dtype)
     return ctx.op.Neg(x)
 
 

@@ -59,6 +59,8 @@ def unflatten(ctx: Context, x: ir.Value, dim: int, sizes: Sizes) -> ir.Value:
 def squeeze(ctx: Context, x: ir.Value) -> ir.Value:
     """Drops the axes of size 1 that the capture saw; a symbolic size stays, as in the captured spec."""
     ones = [axis for axis in range(ctx.rank(x)) if ctx.size(x, axis) == 1]
+    if ctx.rank(x) - len(ones) != len(ctx.out_shape):
+        ctx.unsupported("self", "an axis whose size is only sometimes 1", "name the dim: squeeze(dim)", final=True)
     return ctx.squeeze(x, ones) if ones else x
 
 
@@ -216,9 +218,10 @@ def _pieces(ctx: Context, x: ir.Value, step: int, count: int, dim: int) -> tuple
     size, axis = ctx.size(x, dim), ctx.axis(x, dim)
     if isinstance(size, int):
         return _split(ctx, x, [min(step, size - step * number) for number in range(count)], dim)
-    ends = [*(step * number for number in range(count)), INT64_MAX]
-    bounds = itertools.pairwise(ends)
-    return tuple(ctx.op.Slice(x, [a], [b], [axis]) for a, b in bounds)
+    # The number of pieces is part of the graph: with any other size these do not add up, and the runtime says so.
+    last = ctx.op.Min(ctx.op.Sub(size, step * (count - 1)), step)
+    made = ctx.op.Split(x, ctx.vector([step] * (count - 1) + [last]), axis=axis, outputs=count)
+    return made if isinstance(made, tuple) else (made,)
 
 
 @lowering("aten::tensor_split.sections")

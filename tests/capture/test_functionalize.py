@@ -210,3 +210,15 @@ def test_in_place_changes_of_shape_move_the_name() -> None:
 
     for function in (unsqueezed, transposed):
         check(function, torch.randn(3, 4))
+
+
+def test_an_augmented_assignment_writes_once() -> None:
+    def augmented(x):
+        y = x.clone()
+        y[..., ::2] *= 2
+        y[1:][0] += 1
+        y[0] -= y[0]
+        return y
+
+    result = check(augmented, torch.randn(3, 4))
+    assert sum(node.op_type == "ScatterElements" for node in result.model.graph) == 1

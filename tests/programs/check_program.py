@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-import torch
 
 import onnx_lab
 from tests.ops.harness import Function
@@ -26,7 +25,7 @@ def outcome(program: Program) -> str:
     try:
         result = onnx_lab.export(module, tuple(given), dynamic_shapes=dynamic)
     except REFUSALS as error:
-        if error.source is None or not error.hint:
+        if not error.hint:
             return f"unclear: {error}"
         return f"refused: {error.what}"
     except onnx_lab.OnnxLabError as error:
