@@ -110,6 +110,16 @@ def _linear_cross_entropy(original: _Original, *args: Any, options: Any = None, 
     return original(*args, **kwargs)
 
 
+def _unique_consecutive(
+    original: _Original, input: torch.Tensor, *args: Any, dim: int | None = None, **kwargs: Any
+) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """Torch's shape rule does not know dims counted from the end."""
+    if dim is not None and dim < 0:
+        dim += max(1, input.dim())
+    made: torch.Tensor | tuple[torch.Tensor, ...] = original(input, *args, dim=dim, **kwargs)
+    return made
+
+
 _STAND_INS: dict[Any, Callable[..., Any]] = {
     torch.cov: _cov,
     torch.Tensor.cov: _cov,
@@ -121,6 +131,8 @@ _STAND_INS: dict[Any, Callable[..., Any]] = {
     torch.narrow: _narrow,
     torch.Tensor.narrow: _narrow,
     functional.linear_cross_entropy: _linear_cross_entropy,
+    torch.unique_consecutive: _unique_consecutive,
+    torch.Tensor.unique_consecutive: _unique_consecutive,
 }
 
 
