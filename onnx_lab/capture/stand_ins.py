@@ -120,6 +120,21 @@ def _unique_consecutive(
     return made
 
 
+def _ctc_loss(
+    original: _Original,
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """Torch knows the shape of the result only when the lengths are tensors."""
+    lengths = (torch.as_tensor(one, dtype=torch.int64) for one in (input_lengths, target_lengths))
+    made: torch.Tensor = original(log_probs, targets, *lengths, *args, **kwargs)
+    return made
+
+
 _STAND_INS: dict[Any, Callable[..., Any]] = {
     torch.cov: _cov,
     torch.Tensor.cov: _cov,
@@ -131,6 +146,8 @@ _STAND_INS: dict[Any, Callable[..., Any]] = {
     torch.narrow: _narrow,
     torch.Tensor.narrow: _narrow,
     functional.linear_cross_entropy: _linear_cross_entropy,
+    functional.ctc_loss: _ctc_loss,
+    torch.ctc_loss: _ctc_loss,
     torch.unique_consecutive: _unique_consecutive,
     torch.Tensor.unique_consecutive: _unique_consecutive,
 }

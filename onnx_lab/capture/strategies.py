@@ -19,6 +19,7 @@ from onnx_lab.capture.exported import convert_program
 from onnx_lab.capture.failure import explain, reason
 from onnx_lab.capture.modes import training_mode
 from onnx_lab.capture.recurrent import kept_whole
+from onnx_lab.capture.shape_rules import shape_rules
 from onnx_lab.capture.shapes import ShapeRequest, read_request
 from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
 from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen, check_small
@@ -188,6 +189,7 @@ def _surroundings(request: ShapeRequest) -> Iterator[None]:
         # Torch warns of its own inner workings here; what the model itself warns of shows in eager runs.
         warnings.simplefilter("ignore")
         stack.enter_context(kept_whole())
+        stack.enter_context(shape_rules())
         if request.small:
             # Sizes 0 and 1 of an asked axis are treated like any other size.
             stack.enter_context(_config.patch(backed_size_oblivious=True))
