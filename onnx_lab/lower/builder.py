@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_lab.errors import InternalLoweringError, UnsupportedCaseError
-from onnx_lab.lower.double_precision import SPELLINGS
+from onnx_lab.lower.double_precision import spelling
 from onnx_lab.lower.kernels import detour
 from onnx_lab.lower.provenance import add_source, stamp
 from onnx_lab.lower.result_shapes import result_shape, split_shapes
@@ -98,12 +98,13 @@ class Builder:
         attributes = {name: value for name, value in attributes.items() if value is not None}
         self._check_form(schema, operands, attributes)
         types, values = self._operands(schema, operands)
-        if types.get("T") == ir.DataType.DOUBLE and op_type in SPELLINGS:
-            return SPELLINGS[op_type](self, *values, **attributes)
+        if (instead := spelling(op_type, types.get("T"))) is not None:
+            return instead(self, *values, **attributes)
         if op_type == "Expand" and (empty := self._empty_expansion(values)) is not None:
             return empty
         for variable, dtype in types.items():
-            wide = detour(op_type, self.opset, variable, dtype, schema.allowed.get(variable))
+            reduces = attributes.get("reduction", "none") != "none"
+            wide = detour(op_type, self.opset, variable, dtype, schema.allowed.get(variable), reduces)
             if wide is not None:
                 return self._by_detour(schema, values, (variable, dtype, wide), domain, outputs, attributes)
         key = self._key(op_type, domain, values, outputs, attributes)
@@ -186,10 +187,15 @@ class Builder:
             values.append(value)
         return types, values
 
+    def _has_detour(self, schema: OpSchema, variable: str, dtype: ir.DataType) -> bool:
+        if spelling(schema.name, dtype) is not None:
+            return True
+        return detour(schema.name, self.opset, variable, dtype, schema.allowed.get(variable)) is not None
+
     def _bind(self, schema: OpSchema, types: dict[str, ir.DataType], variable: str, dtype: ir.DataType) -> None:
         have = types.setdefault(variable, dtype)
         allowed = schema.allowed.get(variable)
-        if allowed is not None and dtype not in allowed:
+        if allowed is not None and dtype not in allowed and not self._has_detour(schema, variable, dtype):
             raise self._error(
                 UnsupportedCaseError, f"{schema.name}-{schema.since} takes no tensor({dtype.name.lower()})"
             )

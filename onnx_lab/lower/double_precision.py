@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_lab.lower import windows
+
 if TYPE_CHECKING:
     from onnx_lab.lower.builder import Builder
 
@@ -249,4 +251,17 @@ SPELLINGS: dict[str, Spelling] = {
     "Softsign": _softsign,
     "Tan": _tan,
     "ThresholdedRelu": _thresholded_relu,
+    "AveragePool": windows.average_pool,
+    "Conv": windows.conv,
+    "ConvTranspose": windows.conv_transpose,
+    "GlobalAveragePool": windows.global_average_pool,
 }
+# Whole numbers have exact products and sums, too, and their quotients are cut as torch cuts them.
+_WHOLE = frozenset({"Conv", "ConvTranspose", "AveragePool"})
+
+
+def spelling(op_type: str, dtype: ir.DataType | None) -> Spelling | None:
+    """How to say an operator in an element type for which the runtime has no kernel, or None."""
+    if dtype == DOUBLE or (dtype == ir.DataType.INT64 and op_type in _WHOLE):
+        return SPELLINGS.get(op_type)
+    return None

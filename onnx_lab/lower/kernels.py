@@ -13,16 +13,17 @@ from pathlib import Path
 import onnx_ir as ir
 
 _T = ir.DataType
-# Types that hold every number of the first, best one first. Half precision is not here: the runtime inserts
-# its own casts for it. Nothing holds all doubles or all 64-bit integers but themselves.
+# Types that hold every number of the first, best one first. Nothing holds all doubles or all 64-bit integers
+# but themselves.
 _WIDER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
-    _T.BOOL: (_T.UINT8, _T.INT8, _T.INT32, _T.INT64, _T.FLOAT),
-    _T.INT8: (_T.INT32, _T.INT64, _T.INT16, _T.FLOAT),
-    _T.UINT8: (_T.INT32, _T.INT64, _T.UINT32, _T.FLOAT),
-    _T.INT16: (_T.INT32, _T.INT64, _T.FLOAT),
-    _T.UINT16: (_T.INT32, _T.INT64, _T.UINT32, _T.FLOAT),
-    _T.INT32: (_T.INT64, _T.DOUBLE),
-    _T.UINT32: (_T.INT64, _T.UINT64, _T.DOUBLE),
+    _T.BOOL: (_T.UINT8, _T.INT8, _T.INT32, _T.INT64),
+    _T.INT8: (_T.INT32, _T.INT64, _T.INT16),
+    _T.UINT8: (_T.INT32, _T.INT64, _T.UINT32),
+    _T.INT16: (_T.INT32, _T.INT64),
+    _T.UINT16: (_T.INT32, _T.INT64, _T.UINT32),
+    _T.INT32: (_T.INT64,),
+    _T.UINT32: (_T.INT64, _T.UINT64),
+    _T.FLOAT16: (_T.FLOAT,),
     _T.BFLOAT16: (_T.FLOAT,),
 }
 # Their element type means more than the numbers that it holds.
@@ -53,15 +54,34 @@ def kernel_types(op_type: str, opset: int, variable: str) -> frozenset[ir.DataTy
 
 @functools.cache
 def detour(
-    op_type: str, opset: int, variable: str, dtype: ir.DataType, allowed: frozenset[ir.DataType] | None
+    op_type: str,
+    opset: int,
+    variable: str,
+    dtype: ir.DataType,
+    allowed: frozenset[ir.DataType] | None,
+    reduces: bool = False,
 ) -> ir.DataType | None:
-    """A type in which the operator gives the same numbers, where it has no kernel for ``dtype``; else None."""
+    """A type in which the operator gives the same numbers, where ``dtype`` has no kernel or is not allowed.
+
+    Args:
+        op_type, opset, variable: the operator and the type variable of its schema.
+        allowed: the types that the schema allows.
+        reduces: a scatter that combines elements; its kernels take fewer types than they say.
+
+    Returns:
+        None when no detour is needed, or when there is none.
+    """
     if op_type in _LEFT_ALONE:
         return None
     kernels = kernel_types(op_type, opset, variable)
-    if kernels is None or dtype in kernels:
-        return None
+    if allowed is None or dtype in allowed:
+        # The runtime inserts its own casts for float16, not for bfloat16.
+        known = dtype == _T.FLOAT16 or dtype in kernels if kernels is not None else dtype != _T.BFLOAT16
+        if known and not (reduces and dtype in (_T.BOOL, _T.FLOAT16, _T.BFLOAT16)):
+            return None
     for wide in _WIDER.get(dtype, ()):
-        if wide in kernels and (allowed is None or wide in allowed):
+        if reduces and wide.itemsize == 1:
+            continue  # 256 times True would be 0
+        if (kernels is None or wide in kernels) and (allowed is None or wide in allowed):
             return wide
     return None

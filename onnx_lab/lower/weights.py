@@ -95,7 +95,7 @@ class Weights:
 def _as_pairs(tensor: Any) -> Any:
     """A complex tensor as a real one with a last axis (real, imaginary), without importing torch."""
     resolved = tensor.resolve_conj()
-    return resolved.view(resolved.real.dtype).reshape(*resolved.shape, 2)
+    return resolved.reshape(-1).view(resolved.real.dtype).reshape(*resolved.shape, 2)
 
 
 def _memory_key(tensor: Any) -> Any:

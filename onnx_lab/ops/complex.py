@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,13 @@ part_wise(
     "aten::index.Tensor", "aten::index_select", "aten::gather", "aten::take", "aten::tril", "aten::triu",
     "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter", "aten::zeros_like", "aten::fft_fftshift",
     "aten::fft_ifftshift", "aten::sum", "aten::sum.dim_IntList", "aten::mean", "aten::mean.dim", "aten::cumsum",
-    "aten::neg", "aten::masked_select", "aten::broadcast_to", "aten::unfold",
+    "aten::neg", "aten::masked_select", "aten::broadcast_to", "aten::unfold", "aten::diag", "aten::diag_embed",
+    "aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::index_put", "aten::index_copy",
+    "aten::_unsafe_index_put", "aten::scatter.src", "aten::scatter_add", "aten::new_empty", "aten::new_zeros",
+    "aten::empty_like", "aten::empty.memory_format", "aten::empty_strided", "aten::new_empty_strided",
+    "aten::empty_permuted", "aten::meshgrid", "aten::meshgrid.indexing", "aten::rot90", "aten::diff", "aten::trace",
+    "aten::masked_scatter", "aten::repeat_interleave.self_int", "aten::take_along_dim", "aten::put",
+    "aten::_unsafe_index.Tensor", "aten::copy", "aten::tensor_split.sections", "aten::hstack", "aten::vstack",
 )  # fmt: skip
 
 
@@ -121,6 +128,103 @@ def angle(ctx: Context, x: Complex) -> ir.Value:
 def exp(ctx: Context, x: Complex) -> Complex:
     size = ctx.op.Exp(x.real)
     return Complex(ctx.op.Mul(size, ctx.op.Cos(x.imag)), ctx.op.Mul(size, ctx.op.Sin(x.imag)))
+
+
+@complex_lowering("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
+def masked_fill(ctx: Context, x: Complex, mask: ir.Value, value: Operand) -> Complex:
+    a, b = parts(ctx, value)
+    imag = ctx.constant(0.0, x.imag.dtype) if b is None else b
+    return Complex(ctx.op.Where(mask, a, x.real), ctx.op.Where(mask, imag, x.imag))
+
+
+@complex_lowering("aten::ones_like")
+def ones_like(ctx: Context, x: Complex, **options: Any) -> Complex:
+    zero = ctx.op.Mul(x.imag, 0.0)
+    return Complex(ctx.op.Add(ctx.op.Mul(x.real, 0.0), 1.0), zero)
+
+
+def _filled(ctx: Context, sizes: Any, value: Any) -> Complex:
+    number = complex(value)
+    return Complex(*(ctx.full(sizes, part, ctx.out_dtype) for part in (number.real, number.imag)))
+
+
+@complex_lowering("aten::full_like")
+def full_like(ctx: Context, x: Operand, fill_value: Any, **options: Any) -> Complex:
+    like = x.real if isinstance(x, Complex) else x
+    return _filled(ctx, ctx.sizes(like), fill_value)
+
+
+@complex_lowering("aten::fill.Scalar")
+def fill(ctx: Context, x: Complex, value: Any) -> Complex:
+    return _filled(ctx, ctx.sizes(x.real), value)
+
+
+@complex_lowering("aten::scalar_tensor")
+def scalar_tensor(ctx: Context, s: Any, **options: Any) -> Complex:
+    return _filled(ctx, [], s)
+
+
+@complex_lowering("aten::constant_pad_nd")
+def constant_pad_nd(ctx: Context, x: Complex, pad: Any, value: Any = 0) -> Complex:
+    number = complex(value)
+    pairs = ((x.real, number.real), (x.imag, number.imag))
+    return Complex(*(ctx.lower("aten::constant_pad_nd", one, pad, part) for one, part in pairs))
+
+
+def _spread_of(ctx: Context, x: Complex, dim: Any, correction: Any, keepdim: bool) -> ir.Value:
+    """The variance of a complex number is that of its parts together."""
+    each = [
+        ctx.lower("aten::var.correction", one, dim, correction=correction, keepdim=keepdim) for one in (x.real, x.imag)
+    ]
+    made: ir.Value = ctx.op.Add(*each)
+    return made
+
+
+@complex_lowering("aten::var.correction")
+def var(ctx: Context, x: Complex, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> ir.Value:
+    return _spread_of(ctx, x, dim, correction, keepdim)
+
+
+@complex_lowering("aten::std.correction")
+def std(ctx: Context, x: Complex, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> ir.Value:
+    return ctx.op.Sqrt(_spread_of(ctx, x, dim, correction, keepdim))
+
+
+@complex_lowering("aten::var")
+def var_all(ctx: Context, x: Complex, unbiased: bool = True) -> ir.Value:
+    return _spread_of(ctx, x, None, int(unbiased), False)
+
+
+@complex_lowering("aten::std")
+def std_all(ctx: Context, x: Complex, unbiased: bool = True) -> ir.Value:
+    return ctx.op.Sqrt(var_all(ctx, x, unbiased))
+
+
+@complex_lowering("aten::log2")
+def log2(ctx: Context, x: Complex) -> Complex:
+    return mul(ctx, log(ctx, x), 1 / math.log(2))
+
+
+@complex_lowering("aten::log10")
+def log10(ctx: Context, x: Complex) -> Complex:
+    return mul(ctx, log(ctx, x), 1 / math.log(10))
+
+
+@complex_lowering("aten::rsqrt")
+def rsqrt(ctx: Context, x: Complex) -> Complex:
+    return reciprocal(ctx, sqrt(ctx, x))
+
+
+@complex_lowering("aten::tan")
+def tan(ctx: Context, x: Complex) -> Complex:
+    """That is −i tanh of iz."""
+    turned = tanh(ctx, Complex(ctx.op.Neg(x.imag), x.real))
+    return Complex(turned.imag, ctx.op.Neg(turned.real))
+
+
+@complex_lowering("aten::isnan")
+def isnan(ctx: Context, x: Complex) -> ir.Value:
+    return ctx.op.Or(ctx.op.IsNaN(x.real), ctx.op.IsNaN(x.imag))
 
 
 @complex_lowering("aten::sigmoid")

@@ -313,7 +313,7 @@ def nonzero_static(ctx: Context, x: ir.Value, *, size: Size, fill_value: int = -
     rank = ctx.rank(x)
     if rank == 0:
         return ctx.full([size, 0], 0, INT64)
-    found = ctx.op.Transpose(ctx.op.NonZero(x), perm=[1, 0])
+    found = ctx.op.Transpose(ctx.op.NonZero(ctx.cast(x, ir.DataType.BOOL)), perm=[1, 0])
     rest = ctx.full([size, rank], fill_value, INT64)
     made: ir.Value = ctx.op.Slice(ctx.op.Concat(found, rest, axis=0), [0], ctx.vector(size), [0])
     made.shape = ir.Shape([size if isinstance(size, int) else None, rank])

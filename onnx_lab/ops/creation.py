@@ -424,3 +424,27 @@ def view_dtype(ctx: Context, x: ir.Value, dtype: ir.DataType) -> ir.Value:
     return ctx.unsupported(
         "dtype", dtype, "reading the bits of a tensor as another type has no ONNX operator before opset 26"
     )
+
+
+def _triangle_places(upper: bool) -> Any:
+    def indices(
+        ctx: Context,
+        row: int,
+        col: int,
+        offset: int = 0,
+        *,
+        dtype: Any = 4,  # torch's number for int64
+        layout: str | None = None,
+        device: str | None = None,
+        pin_memory: bool | None = None,
+    ) -> ir.Value:
+        """The places of a triangle, row by row: the sizes are always numbers."""
+        inside = np.triu if upper else np.tril
+        places = np.stack(np.nonzero(inside(np.ones((row, col)), offset)))
+        return ctx.constant(places.astype(ctx.out_dtype.numpy()), ctx.out_dtype)
+
+    return indices
+
+
+lowering("aten::triu_indices")(_triangle_places(True))
+lowering("aten::tril_indices")(_triangle_places(False))

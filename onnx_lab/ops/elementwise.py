@@ -206,7 +206,7 @@ def _scaled_by(ctx: Context, x: Operand, alpha: Any) -> Operand:
 def _plus(ctx: Context, a: Operand, b: Operand, alpha: Any) -> ir.Value:
     """Booleans add as logical or."""
     if ctx.out_dtype == BOOL:
-        return ctx.op.Or(ctx.value(a, BOOL), ctx.value(b, BOOL))
+        return ctx.op.Or(ctx.value(a, BOOL), ctx.value(b, BOOL)) if alpha else ctx.value(a, BOOL)
     return ctx.op.Add(ctx.value(a, ctx.out_dtype), ctx.value(_scaled_by(ctx, b, alpha), ctx.out_dtype))
 
 

@@ -241,7 +241,7 @@ def cross(ctx: Context, x: ir.Value, other: ir.Value, dim: int | None = None) ->
 def einsum(ctx: Context, equation: str, tensors: Sequence[ir.Value], *, path: Sequence[int] | None = None) -> ir.Value:
     """Σ over the letters that the result does not have."""
     terms, result = _explicit(equation, [ctx.rank(one) for one in tensors])
-    return contract(ctx, terms, result, ctx.promote(*tensors))
+    return ctx.cast(contract(ctx, terms, result, ctx.promote(*tensors)), ctx.out_dtype)
 
 
 @lowering("aten::tensordot")

@@ -162,7 +162,7 @@ def logcumsumexp(ctx: Context, x: ir.Value, dim: int) -> ir.Value:
         high, low = op.Max(before, now), op.Min(before, now)
         # Equal infinities have no difference; they are their own sum.
         gap = op.Where(op.Equal(high, low), ctx.constant(0.0, data.dtype), op.Sub(low, high))
-        total = op.Add(high, ctx.lower("aten::log1p", op.Exp(gap)))
+        total = op.Add(high, op.Log(op.Add(op.Exp(gap), 1.0)))
         return op.Where(op.IsInf(high), high, total)
 
     return ctx.cast(running(ctx, data, ctx.axis(x, dim), combine, -np.inf), x.dtype)

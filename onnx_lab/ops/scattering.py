@@ -21,8 +21,6 @@ def index_put(
     ctx: Context, x: ir.Value, indices: Sequence[ir.Value | None], values: ir.Value, accumulate: bool = False
 ) -> ir.Value:
     """x[indices] = values (or +=): Where for one mask and one value, else ScatterND."""
-    if accumulate and x.dtype == BOOL:
-        ctx.unsupported("accumulate", "True on booleans", "write with accumulate=False, or use integers")
     if (mask := _lone_mask(indices)) is not None and not accumulate and ctx.rank(values) == 0:
         trailing = ctx.rank(x) - ctx.rank(mask) - _leading(indices)
         lined = ctx.unsqueeze(mask, list(range(-trailing, 0))) if trailing else mask
@@ -146,6 +144,8 @@ def _neutral(x: ir.Value, reduce: str) -> Any:
     assert x.dtype is not None
     if reduce in ("amax", "amin"):
         sign = -1 if reduce == "amax" else 1
+        if x.dtype == BOOL:
+            return reduce == "amin"
         if x.dtype.is_floating_point():
             return sign * float("inf")
         limits = np.iinfo(x.dtype.numpy())
@@ -208,8 +208,6 @@ def index_reduce(
 
 def _indexed(ctx: Context, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduction: str | None) -> ir.Value:
     data, flat = _at_least_1d(ctx, x, source)
-    if flat.dtype == BOOL and reduction:
-        ctx.unsupported("source", "booleans to be added", "cast to an integer type first")
     made = ctx.op.ScatterElements(
         data, _along(ctx, index, flat, dim), flat, axis=ctx.axis(data, dim), reduction=reduction
     )

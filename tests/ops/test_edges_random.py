@@ -164,7 +164,7 @@ def test_single_numbers_of_two_calls_are_unlike() -> None:
     found = draws(lambda: (torch.rand(()), torch.rand(()), torch.randn(1), torch.randn(1)), runs=40)
     a, b, c, d = (np.asarray([run[index] for run in found]).ravel() for index in range(4))
     assert min(np.abs(a - b).max(), np.abs(c - d).max()) > 0.1
-    assert abs(np.corrcoef(a, b)[0, 1]) < 0.6
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.75
     assert np.unique(np.concatenate([a, b])).size == 80
 
 
