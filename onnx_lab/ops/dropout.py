@@ -20,11 +20,15 @@ def _zeros(ctx: Context, x: ir.Value) -> ir.Value:
 
 
 def _dropped(ctx: Context, x: ir.Value, p: float) -> tuple[ir.Value, ir.Value]:
-    """Dropout in training mode: the kept elements over 1 - p, and which they are."""
-    made: tuple[ir.Value, ir.Value] = ctx.op.Dropout(x, ctx.constant(p, FLOAT), ctx.constant(True, BOOL), outputs=2)
-    for one in made:
-        one.shape = x.shape
-    return made
+    """Dropout in training mode: the kept elements over 1 - p, and which they are.
+
+    Only the mask of ONNX's Dropout is read: ONNX Runtime removes a Dropout whose mask nobody reads, in training
+    mode, too.
+    """
+    _, kept = ctx.op.Dropout(x, ctx.constant(p, FLOAT), ctx.constant(True, BOOL), outputs=2)
+    kept.shape = x.shape
+    factor = ctx.op.Mul(ctx.cast(kept, x.dtype), ctx.constant(1 / (1 - p), x.dtype))
+    return ctx.op.Mul(x, factor), kept
 
 
 @lowering("aten::dropout")

@@ -68,7 +68,10 @@ def _drawn(ctx: Context, kind: str, form: Form, dtype: ir.DataType) -> ir.Value:
 
 
 def _key(ctx: Context) -> ir.Value:
-    """64 random bits as a 0-D UINT64: which of 64 ones a Dropout keeps."""
+    """64 random bits as a 0-D UINT64: which of 64 ones a Dropout keeps.
+
+    The mask must be read, not the result: ONNX Runtime removes a Dropout whose mask nobody reads.
+    """
     ones = ctx.constant(np.ones(64, np.float32))
     _, kept = ctx.op.Dropout(ones, ctx.constant(0.5, FLOAT), ctx.constant(True, BOOL), outputs=2)
     bits = ctx.op.Where(kept, ctx.constant(np.left_shift(np.int64(1), np.arange(64))), ctx.constant(np.asarray(0)))
@@ -308,7 +311,7 @@ def bernoulli(ctx: Context, x: ir.Value, *, generator: None = None) -> ir.Value:
 
 
 @lowering("aten::bernoulli.p", "aten::bernoulli.Tensor")
-def bernoulli_p(ctx: Context, x: ir.Value, p: Any, *, generator: None = None) -> ir.Value:
+def bernoulli_p(ctx: Context, x: ir.Value, p: Any = 0.5, *, generator: None = None) -> ir.Value:
     return ctx.cast(events(ctx, Form.like(ctx, x), p), ctx.out_dtype)
 
 
