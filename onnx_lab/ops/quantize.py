@@ -16,6 +16,7 @@ _RANGES = {
     ir.DataType.INT16: (-32768, 32767),
     ir.DataType.UINT16: (0, 65535),
 }
+_FOUR_BITS = {(-8, 7): ir.DataType.INT4, (0, 15): ir.DataType.UINT4}
 
 
 def _quantize(
@@ -97,3 +98,78 @@ def dequantize_per_channel(
     out_dtype: ir.DataType | None = None,
 ) -> ir.Value:
     return _dequantize(ctx, input, scales, zero_points, ctx.axis(input, axis), ctx.out_dtype)
+
+
+# -- rounding to a quantized grid and back -----------------------------------------------------------------
+
+
+def _stored_as(ctx: Context, low: int, high: int) -> ir.DataType:
+    """The narrowest type that holds a range of quantized numbers; exactly four bits from opset 21 on."""
+    if ctx.opset >= 21 and (low, high) in _FOUR_BITS:
+        return _FOUR_BITS[low, high]
+    for dtype, (least, most) in sorted(_RANGES.items(), key=lambda entry: entry[0].bitwidth):
+        if least <= low and high <= most:
+            return dtype
+    ctx.unsupported("quant_min", f"{low} to {high}", "quantize to at most 16 bits")
+
+
+def _fake_quantize(
+    ctx: Context, x: ir.Value, scale: Any, zero_point: Any, low: int, high: int, axis: int | None
+) -> ir.Value:
+    """QuantizeLinear and DequantizeLinear side by side, as runtimes look for them to compute in integers.
+
+    Torch rounds the sum of quotient and zero point, ONNX the quotient: the two may differ by one step where
+    a quotient lies exactly between two numbers and the zero point is odd.
+    """
+    dtype = _stored_as(ctx, low, high)
+    data = ctx.cast(x, ir.DataType.FLOAT)
+    step = ctx.value(scale, ir.DataType.FLOAT)
+    if isinstance(zero_point, ir.Value) and zero_point.dtype is not None and zero_point.dtype.is_floating_point():
+        return ctx.cast(_rounded(ctx, data, step, zero_point, (low, high), axis), x.dtype)
+    zero = ctx.value(zero_point, dtype)
+    if (low, high) != _RANGES.get(dtype) and dtype not in _FOUR_BITS.values():
+        data = _within(ctx, data, step, ctx.cast(zero, ir.DataType.FLOAT), (low, high), axis)
+    stored = ctx.op.QuantizeLinear(data, step, zero, axis=axis)
+    return ctx.cast(ctx.op.DequantizeLinear(stored, step, zero, axis=axis), x.dtype)
+
+
+def _along(ctx: Context, x: ir.Value, values: ir.Value, axis: int | None) -> ir.Value:
+    """Values per channel so that they broadcast along an axis."""
+    rest = 0 if axis is None else ctx.rank(x) - 1 - axis
+    return ctx.unsqueeze(values, list(range(1, 1 + rest))) if rest and ctx.rank(values) else values
+
+
+def _within(
+    ctx: Context, x: ir.Value, scale: ir.Value, zero: ir.Value, limits: tuple[int, int], axis: int | None
+) -> ir.Value:
+    """x kept where its quantized number stays within the limits, which are narrower than the stored type."""
+    ends = [
+        _along(ctx, x, ctx.op.Mul(ctx.op.Sub(ctx.constant(float(one), zero.dtype), zero), scale), axis)
+        for one in limits
+    ]
+    return ctx.op.Min(ctx.op.Max(x, ends[0]), ends[1])
+
+
+def _rounded(
+    ctx: Context, x: ir.Value, scale: ir.Value, zero: ir.Value, limits: tuple[int, int], axis: int | None
+) -> ir.Value:
+    """(clamp(round(x / scale + zero)) − zero) · scale, with zero points that are no whole numbers."""
+    op = ctx.op
+    step, origin = (_along(ctx, x, one, axis) for one in (scale, ctx.cast(zero, ir.DataType.FLOAT)))
+    grid = op.Round(op.Add(op.Mul(x, op.Reciprocal(step)), origin))
+    return op.Mul(op.Sub(op.Clip(grid, float(limits[0]), float(limits[1])), origin), step)
+
+
+@lowering("aten::fake_quantize_per_tensor_affine", "aten::fake_quantize_per_tensor_affine.tensor_qparams")
+def fake_quantize_per_tensor(
+    ctx: Context, x: ir.Value, scale: Any, zero_point: Any, quant_min: int, quant_max: int
+) -> ir.Value:
+    scale, zero_point = _scalars(ctx, scale, zero_point)
+    return _fake_quantize(ctx, x, scale, zero_point, quant_min, quant_max, None)
+
+
+@lowering("aten::fake_quantize_per_channel_affine")
+def fake_quantize_per_channel(
+    ctx: Context, x: ir.Value, scale: ir.Value, zero_point: ir.Value, axis: int, quant_min: int, quant_max: int
+) -> ir.Value:
+    return _fake_quantize(ctx, x, scale, zero_point, quant_min, quant_max, ctx.axis(x, axis))
