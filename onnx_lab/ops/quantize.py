@@ -107,10 +107,10 @@ def _stored_as(ctx: Context, low: int, high: int) -> ir.DataType:
     """The narrowest type that holds a range of quantized numbers; exactly four bits from opset 21 on."""
     if ctx.opset >= 21 and (low, high) in _FOUR_BITS:
         return _FOUR_BITS[low, high]
-    for dtype, (least, most) in sorted(_RANGES.items(), key=lambda entry: entry[0].bitwidth):
-        if least <= low and high <= most:
-            return dtype
-    ctx.unsupported("quant_min", f"{low} to {high}", "quantize to at most 16 bits")
+    fitting = [dtype for dtype, (least, most) in _RANGES.items() if least <= low and high <= most]
+    if not fitting:
+        ctx.unsupported("quant_min", f"{low} to {high}", "quantize to at most 16 bits")
+    return min(fitting, key=lambda dtype: dtype.bitwidth)
 
 
 def _fake_quantize(
@@ -142,7 +142,7 @@ def _along(ctx: Context, x: ir.Value, values: ir.Value, axis: int | None) -> ir.
 def _within(
     ctx: Context, x: ir.Value, scale: ir.Value, zero: ir.Value, limits: tuple[int, int], axis: int | None
 ) -> ir.Value:
-    """x kept where its quantized number stays within the limits, which are narrower than the stored type."""
+    """X kept where its quantized number stays within the limits, which are narrower than the stored type."""
     ends = [
         _along(ctx, x, ctx.op.Mul(ctx.op.Sub(ctx.constant(float(one), zero.dtype), zero), scale), axis)
         for one in limits

@@ -62,7 +62,7 @@ def dtypes_of(name: str) -> list[str]:
 def samples(name: str, dtype: str, count: int) -> Iterator[Sample]:
     """``count`` samples spread over the operator's list; those that eager refuses are left out."""
     torch.manual_seed(0)
-    np.random.seed(0)  # noqa: NPY002  the database draws from numpy's global state
+    np.random.seed(0)
     random.seed(0)
     op = operators()[name]
     found = list(op.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
@@ -180,5 +180,6 @@ def _compared(actual: list[Any], expected: list[torch.Tensor], values: bool, tol
             close = np.equal(got, want)
         if not close.all():
             at = np.argwhere(~close)[0] if close.ndim else ()
-            return f"mismatch: output {index}: {int((~close).sum())} of {close.size} values, {got[tuple(at)]} not {want[tuple(at)]}"
+            pair = f"{got[tuple(at)]} not {want[tuple(at)]}"
+            return f"mismatch: output {index}: {int((~close).sum())} of {close.size} values, {pair}"
     return "pass"

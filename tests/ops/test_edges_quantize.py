@@ -49,7 +49,7 @@ def test_zero_points_that_are_no_whole_numbers() -> None:
     ("dtype", "low", "high"), [(torch.int8, -128, 127), (torch.uint8, 0, 255), (torch.int8, -8, 7)]
 )
 def test_the_operators_of_quantized_programs(dtype: torch.dtype, low: int, high: int) -> None:
-    import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the namespace
+    import torch.ao.quantization.fx._decomposed
 
     space = torch.ops.quantized_decomposed
 
