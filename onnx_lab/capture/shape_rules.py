@@ -36,6 +36,14 @@ def _ctc(log_probs: torch.Tensor, *args: Any, **kwargs: Any) -> Tensors:
     return log_probs.new_empty(log_probs.shape[1:-1]), log_probs.new_empty(0)
 
 
+def _binomial(count: torch.Tensor, prob: torch.Tensor, generator: None = None) -> torch.Tensor:
+    return count.new_empty(torch.broadcast_shapes(count.shape, prob.shape))
+
+
+def _like(x: torch.Tensor, generator: None = None) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 _RULES: dict[str, Callable[..., Any]] = {
     "aten::histogram.bin_ct": _histogram,
     "aten::histogram.bins_tensor": _histogram_between,
@@ -43,6 +51,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "aten::_histogramdd_from_bin_cts": _grid,
     "aten::_histogramdd_from_bin_tensors": _grid_between,
     "aten::_ctc_loss.Tensor": _ctc,
+    "aten::binomial": _binomial,
+    "aten::_sample_dirichlet": _like,
 }
 
 

@@ -49,7 +49,9 @@ EXTRA = {
         "onnx_lab.capture.schema",
         "torch",
     },  # one call, traced
+    "ops/distributions.py": {"onnx_lab.ops.random"},  # drawn again until accepted
     "ops/dropout.py": {"onnx_lab.ops.random"},  # noise
+    "ops/random_complex.py": {"onnx_lab.ops.random"},  # two parts
     "ops/fourier.py": {"onnx_lab.ops.spectral"},  # the kernels that torch.fft's functions share
     "ops/order.py": {"onnx_lab.ops.running"},  # runs of equal elements
     "ops/scattering.py": {"onnx_lab.ops.indexing"},  # writes use the plan of reads

@@ -88,6 +88,18 @@ FUNCTIONS: dict[str, tuple[Draw, tuple[torch.Tensor, ...]]] = {
     "random_": (lambda x: x.random_(), (X,)),
     "random_whole": (lambda x: x.random_(), (X.to(torch.uint8),)),
     "random_to": (lambda x: x.random_(9), (X,)),
+    "randn_complex": (lambda: torch.view_as_real(torch.randn(COUNT, dtype=torch.complex64)), ()),
+    "rand_complex": (lambda x: torch.view_as_real(torch.rand_like(torch.complex(x, x))), (X,)),
+    "poisson": (torch.poisson, (X + 4.5,)),
+    "poisson_little": (torch.poisson, (X.double() + 0.1,)),
+    "binomial": (torch.binomial, (X + 12, HALVES)),
+    "gamma": (torch._standard_gamma, (X + 2.5,)),
+    "gamma_little": (torch._standard_gamma, (X + 0.2,)),
+    "gamma_double": (torch._standard_gamma, (X.double() + 1,)),
+    "dirichlet": (
+        lambda x: torch._sample_dirichlet(x)[:, 1],
+        (torch.tensor([0.5, 2.0, 1.0]).expand(COUNT, 3).clone(),),
+    ),
     "multinomial": (
         lambda w: torch.multinomial(w, COUNT, replacement=True),
         (torch.tensor([[0, 1.0, 3, 0, 2, 0], [0, 1.0, 3, 0, 2, 0]]),),
@@ -197,6 +209,9 @@ DYNAMIC: dict[str, Draw] = {
     "multinomial": lambda x: torch.multinomial(torch.exp(x), 1),
     "multinomial_many": lambda x: torch.multinomial(torch.exp(x), x.shape[0], replacement=True),
     "exponential": lambda x: torch.empty_like(x).exponential_(),
+    "poisson": lambda x: torch.poisson(x.exp()),
+    "binomial": lambda x: torch.binomial(torch.full_like(x, 3), x[:1].sigmoid().expand(x.shape)),
+    "gamma": lambda x: torch._standard_gamma(x.exp()),
 }
 
 
