@@ -48,8 +48,19 @@ def _wide(ctx: Context, x: ir.Value) -> ir.Value:
     return x if x.dtype == DOUBLE else ctx.cast(x, FLOAT)
 
 
-def _scattered(ctx: Context, data: ir.Value, place: ir.Value, sizes: ir.Value, axis: int, reduce: str) -> ir.Value:
-    """The elements of ``data`` reduced at their places of an axis; a maximum or minimum with NaN is NaN."""
+def _scattered(
+    ctx: Context,
+    data: ir.Value,
+    place: ir.Value,
+    sizes: ir.Value,
+    axis: int,
+    reduce: str,
+    spoiling: ir.Value | None = None,
+) -> ir.Value:
+    """The elements of ``data`` reduced at their places of an axis.
+
+    A maximum or minimum with NaN is NaN, or only where ``spoiling`` is true for that element.
+    """
     op = ctx.op
     reduction, neutral = REDUCTIONS[reduce]
     rank = ctx.rank(data)
@@ -65,6 +76,8 @@ def _scattered(ctx: Context, data: ir.Value, place: ir.Value, sizes: ir.Value, a
         return reduced(data, neutral, reduction)
     spoiled = op.IsNaN(data)
     made = reduced(op.Where(spoiled, ctx.constant(neutral, data.dtype), data), neutral, reduction)
+    if spoiling is not None:
+        spoiled = op.And(spoiled, spoiling)
     any_spoiled = op.Greater(reduced(ctx.cast(spoiled, INT64), 0, "add"), 0)
     return op.Where(any_spoiled, ctx.constant(np.nan, data.dtype), made)
 
@@ -183,7 +196,8 @@ def _bagged(ctx: Context, rows: ir.Value, place: ir.Value, bags: ir.Value, reduc
     op, dtype = ctx.op, rows.dtype or FLOAT
     room = op.Add(bags, 1)
     place.shape = ir.Shape([None])
-    made = _scattered(ctx, rows, place, op.Concat(room, width, axis=0), 0, reduce)
+    spoiling = _leads(ctx, place, room) if reduce == "max" else None
+    made = _scattered(ctx, rows, place, op.Concat(room, width, axis=0), 0, reduce, spoiling)
     if reduce != "sum":
         ones = op.Expand(ctx.constant(1.0, dtype), op.Shape(place))
         none = op.ConstantOfShape(room, value=ir.Tensor(np.zeros(1, dtype.numpy())))
@@ -193,6 +207,15 @@ def _bagged(ctx: Context, rows: ir.Value, place: ir.Value, bags: ir.Value, reduc
         else:
             made = op.Where(op.Equal(held, 0.0), ctx.constant(0.0, dtype), made)
     return op.Slice(made, [0], bags, [0])
+
+
+def _leads(ctx: Context, place: ir.Value, room: ir.Value) -> ir.Value:
+    """Whether a row is the first of its bag, as a column: torch passes over NaN in all others."""
+    op = ctx.op
+    last = np.full(1, np.iinfo(np.int64).max)
+    index = op.Range(_zero(ctx), op.Squeeze(op.Shape(place), [0]), ctx.constant(np.asarray(1)))
+    first = op.ScatterElements(op.ConstantOfShape(room, value=ir.Tensor(last)), place, index, axis=0, reduction="min")
+    return op.Unsqueeze(op.Equal(op.Gather(first, place, axis=0), index), [1])
 
 
 @lowering("aten::embedding_bag")

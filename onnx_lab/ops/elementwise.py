@@ -307,33 +307,6 @@ def fmod(ctx: Context, x: Operand, other: Operand) -> ir.Value:
     return ctx.op.Mod(ctx.value(x, ctx.out_dtype), ctx.value(other, ctx.out_dtype), fmod=1)
 
 
-@lowering("aten::pow.Tensor_Tensor", "aten::pow.Scalar")
-def pow_(ctx: Context, x: Operand, exponent: Operand) -> ir.Value:
-    return ctx.op.Pow(ctx.value(x, ctx.out_dtype), ctx.value(exponent, ctx.out_dtype))
-
-
-@lowering("aten::pow.Tensor_Scalar")
-def pow_scalar(ctx: Context, x: ir.Value, exponent: Operand) -> ir.Value:
-    """Small whole powers and roots have operators of their own that are faster."""
-    value = ctx.cast(x, ctx.out_dtype)
-    if not isinstance(exponent, ir.Value):
-        if exponent == 1:
-            return value
-        if exponent == 2:
-            return ctx.op.Mul(value, value)
-        if exponent == 3:
-            return ctx.op.Mul(ctx.op.Mul(value, value), value)
-        if is_float(value) and exponent in (0.5, -0.5, -1):
-            root = value if exponent == -1 else ctx.op.Sqrt(value)
-            return ctx.op.Reciprocal(root) if exponent < 0 else root
-    return ctx.op.Pow(value, ctx.value(exponent, ctx.out_dtype))
-
-
-@lowering("aten::float_power.Tensor_Scalar", "aten::float_power.Tensor_Tensor", "aten::float_power.Scalar")
-def float_power(ctx: Context, x: Operand, exponent: Operand) -> ir.Value:
-    return ctx.op.Pow(ctx.value(x, ctx.out_dtype), ctx.value(exponent, ctx.out_dtype))
-
-
 @lowering("aten::addcmul")
 def addcmul(ctx: Context, x: ir.Value, tensor1: ir.Value, tensor2: ir.Value, *, value: Any = 1) -> ir.Value:
     a, b = (ctx.cast(one, ctx.out_dtype) for one in (tensor1, tensor2))

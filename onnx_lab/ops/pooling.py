@@ -186,6 +186,8 @@ def _avg_pool(
     batched, single = _batched(ctx, x, len(windows.kernel))
     pads = [*windows.padding, *windows.padding]
     if divisor is not None:
+        if not (x.dtype or ir.DataType.FLOAT).is_floating_point():
+            ctx.unsupported("divisor_override", divisor, "pool floating point numbers")
         count_include_pad = True
         if ceil_mode:
             # The sums need every window whole, so zeros stand where it reaches beyond the end.

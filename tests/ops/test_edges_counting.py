@@ -187,6 +187,32 @@ def test_embedding_bags_of_other_kinds() -> None:
     check(torch.nn.EmbeddingBag(7, 3, mode="mean").eval(), table)
 
 
+def test_nan_in_bags() -> None:
+    weight = torch.tensor([[1.0, NAN], [NAN, -INF], [2.0, 3.0], [-INF, INF]])
+    words = torch.tensor([0, 1, 2, 1, 2, 1, 3, 3, 1, 0])
+    for mode in ("sum", "mean", "max"):
+        for padding in (None, 1):
+            check(
+                lambda x, n, mode=mode, padding=padding: torch.nn.functional.embedding_bag(
+                    x, weight, n, mode=mode, padding_idx=padding
+                ),
+                words,
+                torch.tensor([0, 3, 5, 6, 7]),
+            )
+
+
+@pytest.mark.parametrize("opset", [18, 21, 28])
+def test_opsets(opset: int) -> None:
+    def everything(x: torch.Tensor) -> Any:
+        lengths = torch.tensor([2, 3])
+        segments = [torch.segment_reduce(x, reduce, lengths=lengths) for reduce in REDUCTIONS]
+        bags = [torch.nn.functional.embedding_bag(BAGS, WEIGHT, OFFSETS, mode=mode) for mode in ("mean", "max")]
+        counts = torch.histc(x, 5, 0, 2), *torch.histogram(x, 4), torch.bincount(x.long()), x.unique_consecutive(dim=0)
+        return *segments, *bags, *counts, torch.nonzero_static(x, size=3)
+
+    check(everything, torch.tensor([0.0, 1, 1, 2, 0]), opset=opset)
+
+
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 2.5, INF])
 def test_embeddings_of_a_greatest_norm(norm_type: float) -> None:
     x = torch.tensor([[1, 1], [0, 6]])

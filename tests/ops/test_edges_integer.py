@@ -29,3 +29,17 @@ def test_gcd_and_lcm(dtype: torch.dtype) -> None:
 def test_gcd_of_negative_numbers_and_rank_0() -> None:
     check(torch.gcd, torch.tensor([-12, 9, -7]), torch.tensor(6))
     check(torch.lcm, torch.tensor(-4), torch.tensor(6))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_powers_wrap_around(dtype: torch.dtype) -> None:
+    base = torch.tensor([[-3], [-1], [0], [1], [2], [7]]).to(dtype)
+    exponents = torch.tensor([0, 1, 2, 5, 40, 63]).to(dtype)
+    check(torch.pow, base, exponents, dynamic=[{0: "n"}, None], again=[(base[:3], exponents)])
+    check(lambda x: (x**0, x**4, x**35, 2**x), base.abs())
+
+
+def test_negative_exponents() -> None:
+    base = torch.tensor([[-3], [-1], [1], [2]])
+    check(lambda x, n: torch.pow(x, n), base, torch.tensor([-1, -2, 3]))
+    check(lambda x: x.pow(torch.tensor(-3)), base)
