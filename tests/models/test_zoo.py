@@ -10,6 +10,7 @@ import pytest
 import onnx_lab
 from onnx_lab.passes.invariants import check_invariants
 from tests.models.zoo import ZOO
+from tests.models.zoo_more import MORE
 
 pytest.importorskip("transformers")
 
@@ -39,6 +40,16 @@ def _dim_names(spec: object) -> list[str]:
     if isinstance(spec, (list, tuple)):
         return [name for value in spec for name in _dim_names(value)]
     return []
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # the libraries' own
+@pytest.mark.parametrize("name", MORE)
+def test_further_models_equal_eager_at_both_sizes(name: str) -> None:
+    pytest.importorskip("diffusers")
+    case = MORE[name]()
+    result = onnx_lab.export(case.model, case.args, kwargs=case.kwargs, dynamic_shapes=case.dynamic)
+    assert not check_invariants(result.model)
+    result.verify(more=[(case.other_args, case.other_kwargs)]).raise_on_mismatch()
 
 
 def test_recurrent_layers_stay_whole() -> None:
