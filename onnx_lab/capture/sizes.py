@@ -146,9 +146,9 @@ def check_branches(
     decided = {symbol.name: branch for branch in recorder.branches for symbol in _symbols(branch.expression)}
     for leaf, axis, asked in requested_axes(request):
         size = values[leaf].shape[axis] if leaf in values else None
-        symbol = size.node.expr if isinstance(size, torch.SymInt) else None
-        if not isinstance(symbol, sympy.Symbol):
+        if not isinstance(size, torch.SymInt) or not isinstance(size.node.expr, sympy.Symbol):
             continue
+        symbol = size.node.expr
         name = asked.name or names.rename(symbol)
         if (divisor := _divisor(recorder, symbol)) is not None and asked.required:
             raise _decided(f"{name} {divisor[1]}", divisor[0], name)
@@ -162,12 +162,23 @@ def check_branches(
         if not narrowed:
             continue
         branch = _narrowing_branch(recorder, symbol) if symbol.name in decided else None
-        if branch is not None and asked.required:
+        if branch is not None and asked.required and _near(size.node.hint, lower, upper):
             raise _decided(" and ".join(narrowed), branch, name)
         refusal = next((one for one in recorder.branches if symbol in _symbols(one.expression) and one.refuses), None)
-        why = f"it raises an error otherwise ({refusal.source.location})" if refusal else "an operator has no more room"
+        why = "an operator has no more room"
+        if refusal is not None:
+            why = f"it raises an error otherwise ({refusal.source.location})"
+        elif branch is not None:
+            why = f"beyond that a Python branch is decided otherwise ({branch.source.location})"
         notes.append(f"the model holds for {' and '.join(narrowed)}: {why}")
     return list(dict.fromkeys(notes))
+
+
+def _near(example: Any, lower: int | None, upper: int | None) -> bool:
+    """Whether a limit is within eight times the example's size: a user is likely to come across it."""
+    if not isinstance(example, int):
+        return True
+    return (upper is not None and upper < 8 * example) or (lower is not None and lower > max(2, example / 8))
 
 
 def _decided(condition: str, branch: Branch, name: str) -> CaptureError:

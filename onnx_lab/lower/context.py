@@ -56,6 +56,12 @@ class Context:
         error.final = final
         raise error
 
+    def note(self, text: str) -> None:
+        """Tell the reader of the report what this lowering cannot promise, once, with the user's line."""
+        found = f"{self.call.source.location or self.call.key}: {text}"
+        if found not in self._lowerer.report.notes:
+            self._lowerer.report.notes.append(found)
+
     # -- the call's results -------------------------------------------------------------------------
 
     @property

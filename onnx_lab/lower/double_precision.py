@@ -23,7 +23,7 @@ Spelling = Callable[..., Value]
 
 # log(erfc(x) / t) + x² as a Chebyshev series in 2t − 1, with t = 2 / (2 + x) for x ≥ 0. Computed with 40
 # digits at 60 Chebyshev nodes; the first term left out is below 2e-16.
-_ERFC = (
+ERFC_SERIES = (
     -0.6513268598908547171, 0.6419697923564902603, 0.019476473204185836312, -0.0095615147868086316419,
     -0.0009465953444820368663, 0.00036683949785276145187, 4.2523324806907771645e-5, -2.0278578112534243154e-5,
     -1.6242900046470255135e-6, 1.3036558355805232018e-6, 1.5626441722066143178e-8, -8.5238095914926542525e-8,
@@ -152,9 +152,9 @@ def _chebyshev(op: Builder, u: Value) -> Value:
     """Clenshaw's recurrence of the erfc series."""
     later, last = _number(op, 0.0), _number(op, 0.0)
     double = op.Mul(u, 2.0)
-    for coefficient in reversed(_ERFC[1:]):
+    for coefficient in reversed(ERFC_SERIES[1:]):
         later, last = op.Add(op.Sub(op.Mul(double, later), last), coefficient), later
-    made: Value = op.Add(op.Sub(op.Mul(u, later), last), _ERFC[0])
+    made: Value = op.Add(op.Sub(op.Mul(u, later), last), ERFC_SERIES[0])
     return made
 
 

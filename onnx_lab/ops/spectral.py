@@ -38,6 +38,26 @@ def _length(ctx: Context, x: ir.Value, dim: int) -> int:
     return length
 
 
+def _turns(ctx: Context, x: ir.Value, dim: int, normalization: int, half: bool = False) -> tuple[ir.Value, ir.Value]:
+    """Cosines and sines of all products of two places of an axis, scaled; columns of half the places if asked.
+
+    A dynamic size is counted at run time, in double precision.
+    """
+    op, size = ctx.op, ctx.size(x, dim)
+    if isinstance(size, int):
+        length = _length(ctx, x, dim)
+        angles, scale = _angles(length, length // 2 + 1 if half else length, length), _scale(normalization, length)
+        return _matrix(ctx, np.cos(angles) * scale, x), _matrix(ctx, np.sin(angles) * scale, x)
+    columns = op.Add(op.Div(size, 2), 1) if half else size
+    rows, across = (op.Range(0, end, 1) for end in (size, columns))
+    product = op.Mod(op.Mul(ctx.unsqueeze(rows, 1), across), size)
+    length_ = ctx.cast(size, ir.DataType.DOUBLE)
+    angle = op.Div(op.Mul(ctx.cast(product, ir.DataType.DOUBLE), 2 * math.pi), length_)
+    divisor = {0: None, 1: op.Sqrt(length_), 2: length_}[normalization]
+    found = [op.Cos(angle), op.Sin(angle)]
+    return tuple(ctx.cast(one if divisor is None else op.Div(one, divisor), x.dtype) for one in found)  # type: ignore[return-value]
+
+
 def _matrix(ctx: Context, content: np.ndarray[Any, Any], like: ir.Value) -> ir.Value:
     assert like.dtype is not None
     return ctx.constant(content.astype(like.dtype.numpy()), like.dtype)
@@ -54,13 +74,8 @@ def _apply(ctx: Context, x: ir.Value, matrix: ir.Value, dim: int) -> ir.Value:
 def fft_r2c(ctx: Context, x: ir.Value, dim: Sequence[int], normalization: int, onesided: bool) -> Complex:
     """Real to complex: the last of ``dim`` from real input, the others as complex transforms."""
     *rest, last = dim
-    length = _length(ctx, x, last)
-    bins = length // 2 + 1 if onesided else length
-    angles, scale = _angles(length, bins, length), _scale(normalization, length)
-    made = Complex(
-        _apply(ctx, x, _matrix(ctx, np.cos(angles) * scale, x), last),
-        _apply(ctx, x, _matrix(ctx, -np.sin(angles) * scale, x), last),
-    )
+    cosine, sine = _turns(ctx, x, last, normalization, half=onesided)
+    made = Complex(_apply(ctx, x, cosine, last), ctx.op.Neg(_apply(ctx, x, sine, last)))
     return fft_c2c(ctx, made, rest, normalization, True)
 
 
@@ -69,10 +84,8 @@ def fft_c2c(ctx: Context, x: Complex, dim: Sequence[int], normalization: int, fo
     """Complex to complex, one axis after the other."""
     op = ctx.op
     for axis in dim:
-        length = _length(ctx, x.real, axis)
-        angles, scale = _angles(length, length, length), _scale(normalization, length)
-        cosine = _matrix(ctx, np.cos(angles) * scale, x.real)
-        sine = _matrix(ctx, np.sin(angles) * (-scale if forward else scale), x.real)
+        cosine, sine = _turns(ctx, x.real, axis, normalization)
+        sine = op.Neg(sine) if forward else sine
         real = op.Sub(_apply(ctx, x.real, cosine, axis), _apply(ctx, x.imag, sine, axis))
         imag = op.Add(_apply(ctx, x.real, sine, axis), _apply(ctx, x.imag, cosine, axis))
         x = Complex(real, imag)

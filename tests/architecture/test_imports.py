@@ -52,7 +52,12 @@ EXTRA = {
     "ops/distributions.py": {"onnx_lab.ops.random"},  # drawn again until accepted
     "ops/dropout.py": {"onnx_lab.ops.random"},  # noise
     "ops/random_complex.py": {"onnx_lab.ops.random"},  # two parts
+    "ops/eigen.py": {"onnx_lab.ops.jacobi"},  # rotations
+    "ops/singular.py": {"onnx_lab.ops.jacobi", "onnx_lab.ops.eigen"},  # rotations
     "ops/fourier.py": {"onnx_lab.ops.spectral"},  # the kernels that torch.fft's functions share
+    "ops/bessel.py": {"onnx_lab.ops.bessel_series", "onnx_lab.ops.special"},  # a table; evaluation of series
+    "ops/gamma.py": {"onnx_lab.ops.special"},  # in double precision and back
+    "ops/special.py": {"onnx_lab.lower.double_precision"},  # the series of erfc
     "ops/order.py": {"onnx_lab.ops.running"},  # runs of equal elements
     "ops/scattering.py": {"onnx_lab.ops.indexing"},  # writes use the plan of reads
 }

@@ -61,11 +61,18 @@ def mobilevit() -> Case:
 def detr() -> Case:
     from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
 
-    backbone = ResNetConfig(out_features=["stage4"], depths=[1, 1, 1, 1], layer_type="basic", hidden_sizes=[16, 32, 64, 64])
-    sizes = dict(d_model=32, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=64, decoder_ffn_dim=64)
-    heads = dict(encoder_attention_heads=2, decoder_attention_heads=2, num_queries=10)
+    backbone = ResNetConfig(
+        out_features=["stage4"], depths=[1, 1, 1, 1], layer_type="basic", hidden_sizes=[16, 32, 64, 64]
+    )
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "num_queries": 10}
     config = DetrConfig(
-        use_timm_backbone=False, backbone=None, use_pretrained_backbone=False, backbone_config=backbone, **sizes, **heads
+        use_timm_backbone=False,
+        backbone=None,
+        use_pretrained_backbone=False,
+        backbone_config=backbone,
+        **sizes,
+        **heads,
     )
     return vision(seeded(lambda: DetrForObjectDetection(config)), 96)
 
@@ -136,9 +143,9 @@ def mixture_of_experts() -> Case:
 def whisper() -> Case:
     from transformers import WhisperConfig, WhisperModel
 
-    sizes = dict(d_model=64, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=96, decoder_ffn_dim=96)
-    heads = dict(encoder_attention_heads=4, decoder_attention_heads=4, max_source_positions=100)
-    special = dict(vocab_size=600, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
+    sizes = {"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_source_positions": 100}
+    special = {"vocab_size": 600, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     model = seeded(lambda: WhisperModel(WhisperConfig(**sizes, **heads, **special)))
 
     def inputs(batch: int, length: int) -> dict[str, Any]:
@@ -169,9 +176,9 @@ def speech() -> Case:
 def two_towers() -> Case:
     from transformers import CLIPConfig, CLIPModel
 
-    sizes = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
-    words = dict(sizes, vocab_size=600, eos_token_id=599, bos_token_id=598, pad_token_id=0)
-    model = seeded(lambda: CLIPModel(CLIPConfig(text_config=words, vision_config=dict(sizes, image_size=64))))
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    words = {**sizes, "vocab_size": 600, "eos_token_id": 599, "bos_token_id": 598, "pad_token_id": 0}
+    model = seeded(lambda: CLIPModel(CLIPConfig(text_config=words, vision_config={**sizes, "image_size": 64})))
 
     def inputs(batch: int, length: int) -> dict[str, Any]:
         return {"input_ids": tokens(batch, length), "pixel_values": torch.randn(batch, 3, 64, 64)}

@@ -42,3 +42,10 @@ def test_istft_from_half_and_from_whole_spectra(onesided: bool) -> None:
     signal = torch.randn(2, 40)
     spectrum = torch.stft(signal, 8, 2, window=window, onesided=onesided, return_complex=True)
     check(lambda z, w: torch.istft(z, 8, 2, window=w, onesided=onesided), spectrum, window)
+
+
+def test_a_dynamic_length() -> None:
+    def transforms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.fft.fft(x, dim=1), torch.fft.rfft(x, dim=1, norm="ortho"), torch.fft.fftn(x).real
+
+    check(transforms, torch.randn(2, 7, 3), dynamic=[{0: "b", 1: "t"}], again=[(torch.randn(3, 12, 3),)])

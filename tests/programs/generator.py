@@ -18,7 +18,8 @@ import torch
 TEMPLATES = {
     "arithmetic": [
         "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} + {c}", "{c} - {x}", "{x} * {c}", "{x} / {y}", "{x} / {c}",
-        "{x} // {k}", "{x} % {k}", "{n} // {n}.abs().clamp(min=1)", "{n} % -3", "-{x}", "{x}.abs()", "{x} ** 2", "{n} ** 5", "2 ** {n}.abs()",
+        "{x} // {k}", "{x} % {k}", "{n} // {n}.abs().clamp(min=1)", "{n} % -3", "-{x}", "{x}.abs()",
+        "{x} ** 2", "{n} ** 5", "2 ** {n}.abs()",
         "torch.maximum({x}, {y})", "torch.minimum({x}, {y})", "{x}.clamp({c}, 2.5)", "{x}.clamp(min={k})",
         "torch.where({x} > {c}, {x}, {y})", "{x}.sign()", "{f}.floor()", "{f}.round()", "{f}.trunc()", "{f}.frac()",
         "torch.remainder({x}, {c})", "torch.fmod({x}, 2)", "torch.lerp({f}, {f}, 0.25)",
