@@ -16,11 +16,19 @@ EVERY = tuple(DTYPES)
 
 @dataclass
 class Case:
-    """Gaps by element type, tolerances (relative, absolute), and whether the order of equal elements is defined."""
+    """What is special about an operator.
+
+    Attributes:
+        gaps: reasons by element type.
+        tolerance: relative and absolute, by element type.
+        order: whether it is defined which of several equal elements is named.
+        since: the first opset that can say it.
+    """
 
     gaps: dict[str, str] = field(default_factory=dict)
     tolerance: dict[str, tuple[float, float]] = field(default_factory=dict)
     order: bool = True
+    since: int = 18
 
     def reason(self, dtype: str) -> str | None:
         return self.gaps.get(dtype)
@@ -190,3 +198,5 @@ op("resize_", "resize_as_").xfail(
     "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool", "ours: the write is not understood"
 ).xfail("complex64", "ours: no lowering for complex numbers")
 op("special.airy_ai").xfail("float32 float64 int64 int32 int16 int8 uint8 bool", "ours: no lowering")
+
+op("grid_sampler_3d").since = 20

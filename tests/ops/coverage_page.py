@@ -79,8 +79,8 @@ def main() -> None:
     text = f"""# Operators
 
 PyTorch {torch.__version__.split("+")[0]}, ONNX Runtime {onnxruntime.__version__}, opset {DEFAULT} unless said
-otherwise; written by `python tests/ops/coverage_page.py`. Each ✓ is {options.samples} samples of PyTorch's own operator database,
-equal to eager in shape, type and values. `·`: eager itself refuses; empty: PyTorch does not take the type.
+otherwise; written by `python tests/ops/coverage_page.py`. Each ✓ is {options.samples} samples of PyTorch's own operator
+database, equal to eager in shape, type and values. `·`: eager itself refuses; empty: PyTorch does not take the type.
 
 | type | pass | do not |
 |---|---|---|
