@@ -250,17 +250,25 @@ def linalg_lu_factor_ex(
 @lowering("aten::linalg_lu")
 def linalg_lu(ctx: Context, A: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ...]:
     """P·L·U = A."""
-    op = ctx.op
     found = lu(ctx, A, pivot)
-    rows = numbers(ctx, size(ctx, A, -2))
-    # Row i of A stands in place order[i]: P has its ones there.
-    places = ctx.cast(op.Equal(ctx.unsqueeze(rows, 1), op.Unsqueeze(found.order, [-2])), A.dtype)
-    shortest = ctx.as_vector(op.Min(size(ctx, A, -2), size(ctx, A, -1)))
-    square = op.Cast(op.Equal(ctx.unsqueeze(rows, 1), numbers(ctx, size(ctx, A, -1))), to=A.dtype)
-    lower = op.Add(op.Trilu(found.packed, ctx.constant(-1), upper=0), square)
-    lower = op.Slice(lower, [0], shortest, [ctx.rank(A) - 1])
-    upper = op.Slice(op.Trilu(found.packed, upper=1), [0], shortest, [ctx.rank(A) - 2])
-    return places, lower, upper
+    return _permutation(ctx, A, found.order), *_triangles(ctx, found.packed)
+
+
+def _permutation(ctx: Context, like: ir.Value, order: ir.Value) -> ir.Value:
+    """Row i of the matrix stands in place order[i]: P has its ones there."""
+    rows = numbers(ctx, size(ctx, like, -2))
+    return ctx.cast(ctx.op.Equal(ctx.unsqueeze(rows, 1), ctx.op.Unsqueeze(order, [-2])), like.dtype)
+
+
+def _triangles(ctx: Context, packed: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """L with ones on its diagonal, and U."""
+    op, rank = ctx.op, ctx.rank(packed)
+    rows, columns = size(ctx, packed, -2), size(ctx, packed, -1)
+    shortest = ctx.as_vector(op.Min(rows, columns))
+    square = op.Cast(op.Equal(ctx.unsqueeze(numbers(ctx, rows), 1), numbers(ctx, columns)), to=packed.dtype)
+    lower = op.Add(op.Trilu(packed, ctx.constant(-1), upper=0), square)
+    upper = op.Trilu(packed, upper=1)
+    return op.Slice(lower, [0], shortest, [rank - 1]), op.Slice(upper, [0], shortest, [rank - 2])
 
 
 @lowering("aten::linalg_solve_triangular")
@@ -292,14 +300,24 @@ def triangular_solve(
 def linalg_lu_solve(
     ctx: Context, LU: ir.Value, pivots: ir.Value, B: ir.Value, *, left: bool = True, adjoint: bool = False
 ) -> ir.Value:
-    """With the factors at hand; only the plain form, whose rows are exchanged before anything else."""
-    if not left or adjoint:
-        ctx.unsupported("left" if not left else "adjoint", left if not left else adjoint)
-    factors, b = _common_batch(ctx, LU, B)
-    swaps = ctx.op.Expand(ctx.cast(pivots, INT64), ctx.shape(factors, 0, ctx.rank(factors) - 1))
-    rows = numbers(ctx, size(ctx, factors, -1))
-    order = ctx.op.Expand(rows, ctx.shape(factors, 0, ctx.rank(factors) - 1))
-    order.shape = ir.Shape([None] * (ctx.rank(factors) - 1))
+    """With the factors at hand; from the right it is the transposed system on the transposed side."""
+    if 0 in (*ctx.sizes(LU), *ctx.sizes(B)):
+        return ctx.full([ctx.dim(dim) for dim in ctx.out_shape], 0, B.dtype or ir.DataType.FLOAT)
+    factors, b = _common_batch(ctx, LU, B if left else swapped(ctx, B))
+    found = Factors(factors, order_of(ctx, factors, pivots), pivots, None)
+    made = lu_solved(ctx, found, b) if left != adjoint else _lu_solved_adjoint(ctx, found, b)
+    return made if left else swapped(ctx, made)
+
+
+def order_of(ctx: Context, factors: ir.Value, pivots: ir.Value) -> ir.Value:
+    """The rows' places after the exchanges that the pivots tell, one after the other: (*, m)."""
+    rank = ctx.rank(factors)
+    batch = ctx.shape(factors, 0, rank - 2)
+    count = ctx.as_vector(size(ctx, pivots, -1))
+    swaps = ctx.op.Expand(ctx.cast(pivots, INT64), ctx.op.Concat(batch, count, axis=0))
+    rows = numbers(ctx, size(ctx, factors, -2))
+    order = ctx.op.Expand(rows, ctx.shape(factors, 0, rank - 1))
+    order.shape = ir.Shape([None] * (rank - 1))
 
     def step(turn: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
         chosen = ctx.op.Sub(ctx.op.Unsqueeze(ctx.op.Gather(swaps, turn, axis=-1), [-1]), 1)
@@ -307,8 +325,33 @@ def linalg_lu_solve(
         taken = ctx.op.Where(ctx.op.Equal(rows, turn), chosen, held)
         return [ctx.op.GatherElements(states[0], taken, axis=-1)]
 
-    order = loop(ctx, size(ctx, factors, -1), [order], step)[0]
-    return lu_solved(ctx, Factors(factors, order, pivots, None), b)
+    return loop(ctx, size(ctx, pivots, -1), [order], step)[0]
+
+
+def _lu_solved_adjoint(ctx: Context, found: Factors, right: ir.Value) -> ir.Value:
+    """X with Aᵀ·X = B: first Uᵀ, then Lᵀ, then the rows back to where they were."""
+    turned = swapped(ctx, found.packed)
+    halfway = solve_triangle(ctx, turned, right, upper=False, unit=False)
+    solved = solve_triangle(ctx, turned, halfway, upper=True, unit=True)
+    count = ctx.vector(ctx.size(found.packed, -1))
+    _, back = ctx.op.TopK(found.order, count, axis=-1, largest=0, sorted=1, outputs=2)
+    made = _take_rows(ctx, solved, back)
+    made.shape = ir.Shape([None] * ctx.rank(right))
+    return made
+
+
+@lowering("aten::lu_unpack")
+def lu_unpack(
+    ctx: Context, LU_data: ir.Value, LU_pivots: ir.Value, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[ir.Value, ...]:
+    """P, L and U; what is not asked for is empty."""
+    nothing = ctx.full([0], 0, LU_data.dtype or ir.DataType.FLOAT)
+    places, lower, upper = nothing, nothing, nothing
+    if unpack_pivots:
+        places = _permutation(ctx, LU_data, order_of(ctx, LU_data, LU_pivots))
+    if unpack_data:
+        lower, upper = _triangles(ctx, LU_data)
+    return places, lower, upper
 
 
 # -- Cholesky ---------------------------------------------------------------------------------------------

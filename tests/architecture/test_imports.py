@@ -58,6 +58,7 @@ EXTRA = {
     "ops/bessel.py": {"onnx_lab.ops.bessel_series", "onnx_lab.ops.special"},  # a table; evaluation of series
     "ops/gamma.py": {"onnx_lab.ops.special"},  # in double precision and back
     "ops/special.py": {"onnx_lab.lower.double_precision"},  # the series of erfc
+    "ops/householder.py": {"onnx_lab.ops.factorization"},  # loops over columns
     "ops/order.py": {"onnx_lab.ops.running"},  # runs of equal elements
     "ops/scattering.py": {"onnx_lab.ops.indexing"},  # writes use the plan of reads
 }

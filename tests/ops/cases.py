@@ -87,17 +87,20 @@ op(
     "empty_strided",
     "exp2",
     "expm1",
+    "geqrf",
     "ldexp",
     "linalg.cholesky",
     "linalg.cholesky_ex",
     "linalg.cond",
     "linalg.det",
     "linalg.eigvalsh",
+    "linalg.householder_product",
     "linalg.inv",
     "linalg.inv_ex",
     "linalg.lu",
     "linalg.lu_factor",
     "linalg.lu_factor_ex",
+    "linalg.lu_solve",
     "linalg.matrix_rank",
     "linalg.matrix_rank.hermitian",
     "linalg.pinv",
@@ -119,12 +122,14 @@ op(
     "logical_or",
     "lu",
     "lu_solve",
+    "lu_unpack",
     "masked.cumprod",
     "nn.functional.normalize",
     "nonzero",
     "nonzero_static",
     "norm.nuc",
     "normal.in_place",
+    "ormqr",
     "pca_lowrank",
     "pinverse",
     "pow",
@@ -142,15 +147,6 @@ op(
 op("addbmm").xfail("bfloat16", "eager: rounds between its steps in half precision").xfail(
     "complex64", "ours: no lowering for complex numbers"
 )
-op(
-    "geqrf",
-    "linalg.householder_product",
-    "linalg.ldl_factor",
-    "linalg.ldl_factor_ex",
-    "linalg.ldl_solve",
-    "lu_unpack",
-    "ormqr",
-).xfail("float32 float64", "ours: no lowering").xfail("complex64", "ours: no lowering for complex numbers")
 op("grid_sampler_2d").xfail("float16 bfloat16", "eager: rounds between its steps in half precision")
 op("hash_tensor").xfail("float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool", "ours: no lowering")
 op("linalg.eigh").xfail(
@@ -160,10 +156,10 @@ op("linalg.eigh").xfail(
 op("linalg.eig", "linalg.eigvals").xfail("float32", "ours: no lowering").xfail(
     "complex64", "ours: no lowering for complex numbers"
 )
-op("linalg.lstsq", "linalg.lstsq.grad_oriented").xfail("float32 float64", "torch: cannot be captured").xfail(
+op("linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve").xfail("float32 float64", "ours: no lowering").xfail(
     "complex64", "ours: no lowering for complex numbers"
 )
-op("linalg.lu_solve").xfail("float32 float64", "ours: adjoint or from the right").xfail(
+op("linalg.lstsq", "linalg.lstsq.grad_oriented").xfail("float32 float64", "torch: cannot be captured").xfail(
     "complex64", "ours: no lowering for complex numbers"
 )
 op("linalg.svd", "svd").xfail(
@@ -199,4 +195,5 @@ op("resize_", "resize_as_").xfail(
 ).xfail("complex64", "ours: no lowering for complex numbers")
 op("special.airy_ai").xfail("float32 float64 int64 int32 int16 int8 uint8 bool", "ours: no lowering")
 
+# Volumes are sampled by GridSample, which takes them from opset 20 on.
 op("grid_sampler_3d").since = 20

@@ -70,3 +70,23 @@ def test_vectors_and_factors_at_hand() -> None:
     check(L.solve, torch.randn(3, 3), torch.randn(3), rtol=1e-3, atol=1e-4)
     check(L.solve, torch.randn(2, 3, 3), torch.randn(2, 3), rtol=1e-3, atol=1e-4)
     check(lambda a, b: L.lu_solve(*L.lu_factor(a), b), torch.randn(2, 3, 3), torch.randn(2, 3, 2), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_solving_with_factors_from_both_sides(left: bool, adjoint: bool) -> None:
+    factors, pivots = torch.linalg.lu_factor(torch.randn(2, 4, 4))
+    right = torch.randn(2, 4, 3) if left else torch.randn(2, 3, 4)
+    check(lambda f, p, b: torch.linalg.lu_solve(f, p, b, left=left, adjoint=adjoint), factors, pivots, right, rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 3)], ids=str)
+def test_unpacked_factors_and_stored_reflections(shape: tuple[int, ...]) -> None:
+    matrix = torch.randn(shape)
+    check(lambda f, p: torch.lu_unpack(f, p), *torch.linalg.lu_factor(matrix))
+    check(torch.geqrf, matrix)
+    if shape[-2] >= shape[-1]:
+        packed, tau = torch.geqrf(matrix)
+        check(torch.linalg.householder_product, packed, tau)
+        other = torch.randn(*shape[:-1], 2)
+        check(lambda a, t, c: torch.ormqr(a, t, c, transpose=True), packed, tau, other)
