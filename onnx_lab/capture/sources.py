@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>
 
 def is_torch_file(path: str) -> bool:
     """Whether a frame belongs to torch itself or to generated code, rather than to the user or a prompt."""
+    if path == "<string>":  # what python -c runs, else code that some library has generated
+        return hasattr(sys.modules.get("__main__"), "__file__")
     return path.startswith((_TORCH_ROOT, "<eval_with_key>", "<frozen ")) or "torch/fx/" in path
 
 

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from onnx_lab.capture.exported import convert_program
 from onnx_lab.capture.failure import explain, reason
 from onnx_lab.capture.modes import training_mode
+from onnx_lab.capture.quiet import quiet_torch
 from onnx_lab.capture.recurrent import kept_whole
 from onnx_lab.capture.shape_rules import shape_rules
 from onnx_lab.capture.shapes import ShapeRequest, read_request
@@ -188,6 +189,7 @@ def _surroundings(request: ShapeRequest) -> Iterator[None]:
         stack.enter_context(warnings.catch_warnings())
         # Torch warns of its own inner workings here; what the model itself warns of shows in eager runs.
         warnings.simplefilter("ignore")
+        stack.enter_context(quiet_torch())
         stack.enter_context(kept_whole())
         stack.enter_context(shape_rules())
         if request.small:

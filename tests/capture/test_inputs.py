@@ -236,3 +236,19 @@ def test_functions_that_ask_tensors_for_numbers_have_stand_ins() -> None:
     other = (torch.randn(3, 6), torch.tensor([2, 0, 5, 3, 1, 1, 2]), torch.tensor(-3))
     assert result.verify(more=[(other, {})]).ok
     assert before == (torch.cov, nn.functional.one_hot, torch.Tensor.narrow)
+
+
+class Decides(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+def test_a_failed_capture_says_nothing_but_its_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(onnx_lab.CaptureError) as caught:
+        onnx_lab.export(Decides(), (torch.ones(3),))
+    with pytest.raises(onnx_lab.CaptureError):
+        onnx_lab.export(nn.Linear(3, 2), (torch.ones(2, 3),), dynamic_shapes=({1: "width"},))
+    said = capfd.readouterr()
+    assert said.out + said.err == ""
+    assert caught.value.source is not None
+    assert len(str(caught.value).splitlines()) == 4
