@@ -12,6 +12,9 @@ OUT ?= build/quickstart
 LAB_FLAGS ?=
 PYTEST_FLAGS ?= -n auto --maxprocesses=8 --dist loadgroup
 
+# The environment that make was called from is not the one in which things run here.
+unexport VIRTUAL_ENV
+
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PACKAGE := $(shell find onnx_lab -type f ! -name '*.pyc')
