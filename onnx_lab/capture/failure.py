@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import traceback
 from collections.abc import Sequence
@@ -41,6 +42,10 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"mutat|in-?place", "a write that cannot be followed", "clone the tensor before writing to it"),
 )
+# A dim that torch found to be constant, and a remark of torch's that leads nowhere from here.
+_FIXED = re.compile(r"You marked L\['([^]]+)'\](?:\S*)\.size\(\)\[(\d+)\] as dynamic but .*? constant \((\d+)\)")
+_MORE = re.compile(r"For more information, run with TORCH_LOGS=\S+")
+_FILE = re.compile(r"(?:Caused by: \(|File \")([^\"():]+\.py|[^\"\n]*?)(?::|\", line )(\d+)(?: in (\w+)|, in (\w+))?")
 
 
 def explain(tries: Sequence[Try], model_name: str) -> CaptureError:
@@ -53,12 +58,20 @@ def explain(tries: Sequence[Try], model_name: str) -> CaptureError:
     kind, hint = classify(first)
     error = CaptureError(
         f"{model_name} cannot be captured: {kind}",
-        source=user_frame(first),
-        seen="; ".join(f"{one.strategy}: {one.reason}" for one in tries),
+        source=next((found for one in tries if one.error is not None and (found := user_frame(one.error))), None),
+        seen=_seen(tries),
         hint=hint,
     )
     error.__cause__ = first
     return error
+
+
+def _seen(tries: Sequence[Try]) -> str:
+    """What each strategy met; said once when they met the same."""
+    reasons = list(dict.fromkeys(one.reason for one in tries))
+    if len(reasons) == 1 and len(tries) > 1:
+        return f"{reasons[0]} ({' and '.join(one.strategy for one in tries)})"
+    return "; ".join(f"{one.strategy}: {one.reason}" for one in tries)
 
 
 def classify(error: BaseException) -> tuple[str, str]:
@@ -74,7 +87,10 @@ def reason(error: BaseException) -> str:
     """The first telling line of an error."""
     if isinstance(error, OnnxLabError):
         return error.what
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    fixed = _FIXED.findall(str(error))
+    if fixed:
+        return ", ".join(dict.fromkeys(f"axis {axis} of {name} is always {size}" for name, axis, size in fixed))
+    lines = [_MORE.sub("", line).strip() for line in str(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {lines[0] if lines else ''}"
     return text if len(text) <= 160 else text[:157] + "..."
 
@@ -84,7 +100,7 @@ def user_frame(error: BaseException) -> Source | None:
 
     Torch names the user's line in the message when the frames that fail are its own.
     """
-    match = re.search(r"(?:Caused by: \(|File \")([^\"():]+\.py)(?::|\", line )(\d+)(?: in (\w+))?", str(error))
+    named = [match for match in _FILE.finditer(str(error)) if match[1] and not is_torch_file(match[1])]
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:
@@ -98,6 +114,7 @@ def user_frame(error: BaseException) -> Source | None:
         if frames and frames[-1].name not in ("<module>", "_call_impl"):
             last = frames[-1]
             return Source(last.filename, last.lineno, last.name, last.line)
-    if match is not None and not is_torch_file(match[1]):
-        return Source(match[1], int(match[2]), match[3])
+    if named:
+        file, line = named[-1][1], int(named[-1][2])
+        return Source(file, line, named[-1][3] or named[-1][4], linecache.getline(file, line).strip() or None)
     return None

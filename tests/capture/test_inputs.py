@@ -252,3 +252,18 @@ def test_a_failed_capture_says_nothing_but_its_error(capfd: pytest.CaptureFixtur
     assert said.out + said.err == ""
     assert caught.value.source is not None
     assert len(str(caught.value).splitlines()) == 4
+
+
+class Loops(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for step in range(x.shape[0]):
+            x = x + step
+        return x
+
+
+def test_a_loop_over_a_dynamic_size_is_told_with_its_line() -> None:
+    with pytest.raises(onnx_lab.CaptureError) as caught:
+        onnx_lab.export(Loops(), (torch.ones(3, 2),), dynamic_shapes=({0: "n"},))
+    assert caught.value.source is not None
+    assert caught.value.source.code == "for step in range(x.shape[0]):"
+    assert "axis 0 of x is always 3 (export and dynamo)" in str(caught.value)
