@@ -92,7 +92,7 @@ class Context:
         spec = self.call.spec
         if isinstance(spec, ScalarSpec):
             return dtypes.SCALAR_TYPE[spec.kind]
-        return dtypes.ONNX_TYPE[self.out.dtype]
+        return dtypes.onnx_type(self.out.dtype)
 
     @property
     def out_shape(self) -> tuple[Dim, ...]:

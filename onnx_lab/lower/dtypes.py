@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_lab.errors import UnsupportedCaseError
+
 _D = ir.DataType
 
 ONNX_TYPE: dict[str, ir.DataType] = {
@@ -61,3 +63,15 @@ def promote_types(a: ir.DataType, b: ir.DataType) -> ir.DataType:
         other = b if a == _D.UINT8 else a
         return _D.INT16 if other == _D.INT8 else other
     return max(a, b, key=lambda t: _RANK.get(t, 0))
+
+
+def onnx_type(name: str) -> ir.DataType:
+    """The element type of a torch dtype, by its name.
+
+    Raises:
+        UnsupportedCaseError: ONNX has no such type.
+    """
+    found = ONNX_TYPE.get(name)
+    if found is None:
+        raise UnsupportedCaseError(f"ONNX has no torch.{name}", hint="cast it to a type that ONNX has")
+    return found

@@ -333,7 +333,7 @@ def _input_value(name: str, spec: Spec, axis_names: dict[int, str]) -> ir.Value:
     dims: list[int | str] = [
         axis_names.get(axis, dim if isinstance(dim, int) else dim.expr) for axis, dim in enumerate(spec.shape)
     ]
-    value = ir.Value(name=name, type=ir.TensorType(dtypes.ONNX_TYPE[spec.dtype]))
+    value = ir.Value(name=name, type=ir.TensorType(dtypes.onnx_type(spec.dtype)))
     if is_complex(spec):
         dims.append(2)
     value.shape = ir.Shape(dims)

@@ -67,7 +67,7 @@ def placeholder(spec: Spec, name: str) -> Any:
 
 
 def _expected(spec: TensorSpec | ScalarSpec) -> ir.DataType:
-    return dtypes.SCALAR_TYPE[spec.kind] if isinstance(spec, ScalarSpec) else dtypes.ONNX_TYPE[spec.dtype]
+    return dtypes.SCALAR_TYPE[spec.kind] if isinstance(spec, ScalarSpec) else dtypes.onnx_type(spec.dtype)
 
 
 def _dims(spec: TensorSpec | ScalarSpec) -> list[int | str]:

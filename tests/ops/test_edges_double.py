@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.ops.harness import check
+import onnx_lab
+from tests.ops.harness import Function, check
 
 WHOLE_LINE = torch.cat(
     [torch.linspace(-6, 6, 97), torch.tensor([0.0, 1e-9, -1e-5, 1e-3, 40.0, -40.0, 700.0, -700.0])]
@@ -47,3 +48,8 @@ def test_acosh_and_prelu() -> None:
         rtol=1e-12,
     )
     check(functional.prelu, torch.randn(2, 3).double(), torch.tensor([0.1, 0.2, 0.3]).double(), rtol=1e-12)
+
+
+def test_a_type_that_onnx_does_not_have_is_refused() -> None:
+    with pytest.raises(onnx_lab.UnsupportedCaseError, match="ONNX has no torch.complex32"):
+        onnx_lab.export(Function(lambda x: x.chalf() * 2), (torch.randn(3),))
