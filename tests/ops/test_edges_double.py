@@ -51,5 +51,5 @@ def test_acosh_and_prelu() -> None:
 
 
 def test_a_type_that_onnx_does_not_have_is_refused() -> None:
-    with pytest.raises(onnx_lab.UnsupportedCaseError, match="ONNX has no torch.complex32"):
+    with pytest.raises(onnx_lab.UnsupportedCaseError, match=r"ONNX has no torch\.complex32"):
         onnx_lab.export(Function(lambda x: x.chalf() * 2), (torch.randn(3),))
