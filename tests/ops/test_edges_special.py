@@ -29,7 +29,7 @@ ON_RIGHT = {
 
 @pytest.mark.parametrize("name", ON_LINE)
 def test_on_the_line(name: str) -> None:
-    # Eager's own waves have eight digits only.
+    # Eager's own waves have six digits only.
     check(ON_LINE[name], LINE, **({"rtol": 1e-5, "atol": 1e-6} if "bessel" in name else {"rtol": 1e-10, "atol": 1e-13}))
 
 
