@@ -454,8 +454,9 @@ _TAYLOR_TERMS = 18  # with a norm of at most 1 the rest is below 1e-16
 
 @lowering("aten::linalg_matrix_exp")
 def linalg_matrix_exp(ctx: Context, x: ir.Value) -> ir.Value:
-    """A Taylor series of A / 2ˢ, squared s times; each matrix has its own s."""
-    op = ctx.op
+    """A Taylor series of A / 2ˢ, squared s times; each matrix has its own s. Half precision is rounded once."""
+    op, dtype = ctx.op, x.dtype
+    x = ctx.cast(x, ir.DataType.FLOAT if dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) else None)
     one = identity(ctx, x)
     norm = op.ReduceMax(op.ReduceSum(op.Abs(x), [-2], keepdims=1), [-1], keepdims=1)
     doublings = op.Ceil(
@@ -472,4 +473,4 @@ def linalg_matrix_exp(ctx: Context, x: ir.Value) -> ir.Value:
         return [op.Where(wanted, op.MatMul(states[0], states[0]), states[0])]
 
     most = op.Cast(op.ReduceMax(doublings, keepdims=0), to=INT64)
-    return loop(ctx, most, [made], step)[0]
+    return ctx.cast(loop(ctx, most, [made], step)[0], dtype)

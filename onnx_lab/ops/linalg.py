@@ -135,9 +135,11 @@ def baddbmm(
 def addbmm(
     ctx: Context, x: ir.Value, batch1: ir.Value, batch2: ir.Value, *, beta: Factor = 1, alpha: Factor = 1
 ) -> ir.Value:
-    """The products of all batches, summed."""
-    total = ctx.op.ReduceSum(product(ctx, batch1, batch2), [0], keepdims=0)
-    return combined(ctx, x, total, beta, alpha)
+    """The products of all batches, summed; half precision is rounded after the sum only."""
+    dtype, wide = x.dtype, _D.FLOAT if x.dtype in (_D.FLOAT16, _D.BFLOAT16) else None
+    first, second = ctx.cast(batch1, wide), ctx.cast(batch2, wide)
+    total = ctx.op.ReduceSum(product(ctx, first, second), [0], keepdims=0)
+    return ctx.cast(combined(ctx, ctx.cast(x, wide), total, beta, alpha), dtype)
 
 
 @lowering("aten::addmv")

@@ -144,10 +144,7 @@ op(
     "var_mean",
     "var_mean.unbiased",
 ).xfail("complex64", "ours: no lowering for complex numbers")
-op("addbmm").xfail("bfloat16", "eager: rounds between its steps in half precision").xfail(
-    "complex64", "ours: no lowering for complex numbers"
-)
-op("grid_sampler_2d").xfail("float16 bfloat16", "eager: rounds between its steps in half precision")
+op("addbmm").xfail("complex64", "ours: no lowering for complex numbers")
 op("hash_tensor").xfail("float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool", "ours: no lowering")
 op("linalg.eigh").xfail(
     "float32 float64 complex64",
@@ -165,16 +162,10 @@ op("linalg.lstsq", "linalg.lstsq.grad_oriented").xfail("float32 float64", "torch
 op("linalg.svd", "svd").xfail(
     "float32 complex64", "ours: vectors may have another sign than LAPACK's; test_edges_eigen.py tests what holds"
 )
-op("matrix_exp").xfail("float16 bfloat16", "eager: rounds between its steps in half precision").xfail(
-    "complex64", "ours: no lowering for complex numbers"
-)
+op("matrix_exp").xfail("complex64", "ours: no lowering for complex numbers")
 op("igamma", "igammac", "nextafter").xfail("float32 float64 float16 bfloat16", "ours: no lowering")
 op("nn.functional.avg_pool2d").xfail("int64", "ours: divisor_override on whole numbers")
-op("nn.functional.conv_transpose3d").xfail("float16", "eager: rounds between its steps in half precision")
 op("nn.functional.ctc_loss").xfail("float32 float64", "torch: cannot be captured")
-op("_unsafe_masked_index_put_accumulate", "nn.functional.grid_sample").xfail(
-    "bfloat16", "eager: rounds between its steps in half precision"
-)
 op(
     "_upsample_bilinear2d_aa",
     "nn.functional.interpolate.bicubic",
