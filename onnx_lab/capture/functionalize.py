@@ -8,16 +8,18 @@ understood is refused. One walk, linear in the size of the graph.
 from __future__ import annotations
 
 import itertools
+from collections import ChainMap
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from onnx_lab.capture.bodies import Sharing, convert_bodies
 from onnx_lab.capture.schema import aliasing, argument_names, dtype_of, functional_key
 from onnx_lab.capture.views import IDENTITY, View, Write, invert
 from onnx_lab.errors import MutationError
-from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region, StateWrite, map_refs, refs_in
+from onnx_lab.program.graph import Call, CapturedGraph, Ref, StateWrite, map_refs, refs_in
 from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.spec import DType, Spec, TensorSpec
 
@@ -46,10 +48,10 @@ def functionalize(graph: CapturedGraph) -> None:
     """
     if not any(aliasing(call.key).writes for call in graph.all_calls()):
         return
-    worker = _Functionalizer(graph.specs())
+    worker = Functionalizer(graph.specs(), _names(graph))
     graph.calls = worker.run(graph.calls)
     for output in graph.outputs:
-        output.value = map_refs(output.value, lambda ref: worker.read(worker.latest(ref)))
+        output.value = map_refs(output.value, worker.now)
     # Reading outputs may have replayed views.
     graph.calls = worker.calls
     written = {one.target for one in graph.state_writes}
@@ -74,24 +76,61 @@ def drop_dead_calls(graph: CapturedGraph, *, keep_state: bool = False) -> None:
     graph.calls = kept[::-1]
 
 
-class _Functionalizer:
-    def __init__(self, specs: dict[str, Spec]) -> None:
+def _names(graph: CapturedGraph) -> set[str]:
+    """Every name of the program, those inside bodies included."""
+    inside = (name for call in graph.all_calls() for region in call.regions for name, _ in region.params)
+    return {*graph.specs(), *(call.name for call in graph.all_calls()), *inside}
+
+
+class Functionalizer:
+    """One walk over the calls of a graph, or of a body inside it: see the module."""
+
+    def __init__(self, specs: dict[str, Spec], taken: set[str]) -> None:
         self.calls: list[Call] = []
-        self._specs = dict(specs)
-        self._views: dict[str, View] = {}
-        self._current: dict[str, Ref] = {}
-        self._version: dict[str, int] = {}  # of roots: number of writes so far
-        self._seen: dict[str, int] = {}  # version of its root at which a value's current form was made
-        self._latest: dict[str, Ref] = {}  # of values whose own metadata was changed in place: their newest form
-        self._taken = set(specs)
+        # Tables of a body lie on those of its outside: what it changes stays in it.
+        self.specs: ChainMap[str, Spec] = ChainMap(dict(specs))
+        self.sharing = Sharing()
+        self._views: ChainMap[str, View] = ChainMap()
+        self._current: ChainMap[str, Ref] = ChainMap()
+        self._version: ChainMap[str, int] = ChainMap()  # of roots: number of writes so far
+        self._seen: ChainMap[str, int] = ChainMap()  # version of its root at which a value's current form was made
+        # Of values whose own metadata was changed in place: their newest form.
+        self._latest: ChainMap[str, Ref] = ChainMap()
+        self._taken = taken  # names, in the whole program
+
+    def inside(self, params: Iterable[tuple[str, Spec]]) -> Functionalizer:
+        """The walk over a body with these parameters."""
+        child = Functionalizer({}, self._taken)
+        for table in ("specs", "_views", "_current", "_version", "_seen", "_latest"):
+            setattr(child, table, getattr(self, table).new_child())
+        child.specs.update(params)
+        child.sharing = self.sharing.inside()
+        return child
+
+    def bind(self, name: str, value: Ref) -> None:
+        """Before the first call of a body: an outer value is held by one of the body's parameters."""
+        self._version[name] = self._version.get(name, 0) + 1
+        self._current[name] = value
+        self._seen[name] = self._version[name]
+
+    def written(self) -> list[str]:
+        """Values of the outside that this body has written, in order of their first write."""
+        return [name for name in self._version.maps[0] if name in self.specs.parents]
+
+    def reshaped_outside(self) -> str | None:
+        """A value of the outside whose own metadata this body has changed."""
+        return next((name for name in self._latest.maps[0] if name in self.specs.parents), None)
 
     # -- the walk -----------------------------------------------------------------------------------
 
     def run(self, calls: Iterable[Call]) -> list[Call]:
         for given in calls:
             call = self._resolved(given)
-            self._specs[call.name] = call.spec
-            if aliasing(call.key).writes:
+            self.specs[call.name] = call.spec
+            self.sharing.at = call
+            if call.regions:
+                convert_bodies(self, call)
+            elif aliasing(call.key).writes:
                 self._write_call(call)
             else:
                 self._pure_call(call)
@@ -102,6 +141,10 @@ class _Functionalizer:
         while ref.name in self._latest:
             ref = self._latest[ref.name]
         return ref
+
+    def now(self, ref: Ref) -> Ref:
+        """The value that a name in the captured graph has now."""
+        return self.read(self.latest(ref))
 
     def _resolved(self, call: Call) -> Call:
         if not self._latest:
@@ -119,20 +162,16 @@ class _Functionalizer:
 
     def _pure_call(self, call: Call) -> None:
         base = self._aliased(call)
-        made = replace(
-            call,
-            args=map_refs(call.args, self.read),
-            kwargs=map_refs(call.kwargs, self.read),
-            regions=tuple(self._region(region) for region in call.regions),
-        )
-        self.calls.append(made)
+        self.calls.append(replace(call, args=map_refs(call.args, self.read), kwargs=map_refs(call.kwargs, self.read)))
+        if call.key == "_operator::getitem" and isinstance(call.args[0], Ref):
+            self.sharing.pick(call.args[0].name, call.args[1], call.name)
         if base is not None:
             self._views[call.name] = self._view_of(call, base)
-            self._seen[call.name] = self._version.get(self._root(call.name), 0)
+            self._seen[call.name] = self._version.get(self.root(call.name), 0)
 
     def _view_of(self, call: Call, base: str) -> View:
         """How a value lies in its base; a getitem on split and the like goes to what was split."""
-        if call.key == "_operator::getitem" and base in self._views and isinstance(self._specs.get(base), tuple):
+        if call.key == "_operator::getitem" and base in self._views and isinstance(self.specs.get(base), tuple):
             outer = self._views[base]
             return View(outer.base, outer.call, call.spec, call.args[1])
         return View(base, call, call.spec)
@@ -149,7 +188,7 @@ class _Functionalizer:
         storages = _storages(call.spec)
         if storages:
             for name in names:
-                if storages & _storages(self._specs.get(name)):
+                if storages & _storages(self.specs.get(name)):
                     return name
             return None
         if not views:
@@ -158,32 +197,14 @@ class _Functionalizer:
         value = call.args[position] if position < len(call.args) else call.kwargs.get(views[0])
         return value.name if isinstance(value, Ref) else None
 
-    def _region(self, region: Region) -> Region:
-        """A body: its own parameters are roots, outer values are read as they are now."""
-        own = {name for name, _ in region.params} | {call.name for call in region.calls}
-
-        def outer(ref: Ref) -> Ref:
-            return ref if ref.name in own else self.read(ref)
-
-        calls = [
-            replace(call, args=map_refs(call.args, outer), kwargs=map_refs(call.kwargs, outer)) for call in region.calls
-        ]
-        if any(aliasing(call.key).writes for call in calls):
-            inner = _Functionalizer(dict(region.params) | {n: s for n, s in self._specs.items() if n not in own})
-            calls = inner.run(calls)
-            outputs = map_refs(region.outputs, inner.read)
-            for name in inner._version:
-                if name not in {call.name for call in region.calls}:
-                    raise _refused(region.calls[0], f"a branch or loop body writes to {name}, which it was given")
-            return Region(region.params, inner.calls, outputs)
-        return Region(region.params, calls, map_refs(region.outputs, outer))
-
     # -- reading ------------------------------------------------------------------------------------
 
     def read(self, ref: Ref) -> Ref:
         """The value that a name stands for now; a stale view is replayed."""
         name = ref.name
-        version = self._version.get(self._root(name), 0)
+        root = self.root(name)
+        self.sharing.check(root)
+        version = self._version.get(root, 0)
         if self._seen.get(name, 0) == version:
             return self._current.get(name, Ref(name))
         view = self._views.get(name)
@@ -202,12 +223,12 @@ class _Functionalizer:
             return base if ref.name == view.base else self.read(ref)
 
         args, kwargs = map_refs(view.call.args, moved), map_refs(view.call.kwargs, moved)
-        again = self._emit(view.call, view.call.key, args, view.call.spec, kwargs)
+        again = self.emit(view.call, view.call.key, args, view.call.spec, kwargs)
         if view.index is None:
             return again
-        return self._emit(view.call, "_operator::getitem", (again, view.index), view.spec)
+        return self.emit(view.call, "_operator::getitem", (again, view.index), view.spec)
 
-    def _root(self, name: str) -> str:
+    def root(self, name: str) -> str:
         while name in self._views:
             name = self._views[name].base
         return name
@@ -265,7 +286,7 @@ class _Functionalizer:
             # ``x[i] += 1`` adds in place and then stores the sum where it already is.
             self._views[call.name] = View(targets[0].name, Call(call.name, OpKey(IDENTITY)), call.spec)
             self._current[call.name] = args[0]
-            self._seen[call.name] = self._version.get(self._root(targets[0].name), 0)
+            self._seen[call.name] = self._version.get(self.root(targets[0].name), 0)
             return
         self._compute(call, pure, args, kwargs, targets, given)
 
@@ -274,24 +295,24 @@ class _Functionalizer:
     ) -> None:
         """The functional call under the name of the written one, then one write for each target."""
         if len(targets) > 1:
-            made = self._emit(call, pure, args, call.spec, kwargs, name=call.name)
+            made = self.emit(call, pure, args, call.spec, kwargs, name=call.name)
             for index, target in enumerate(targets):
-                part = self._emit(call, "_operator::getitem", (made, index), self._specs[target.name])
+                part = self.emit(call, "_operator::getitem", (made, index), self.specs[target.name])
                 self.write(call, target.name, part)
             return
         target = targets[0]
-        spec = self._specs[target.name]
+        spec = self.specs[target.name]
         assert isinstance(spec, TensorSpec)
         natural = self._natural_dtype(pure, spec, given)
         if natural == spec.dtype:
-            made = self._emit(call, pure, args, spec, kwargs, name=call.name)
+            made = self.emit(call, pure, args, spec, kwargs, name=call.name)
         else:
-            raw = self._emit(call, pure, args, replace(spec, dtype=natural), kwargs)
-            made = self._emit(call, "aten::to.dtype", (raw, DType(spec.dtype)), spec, name=call.name)
+            raw = self.emit(call, pure, args, replace(spec, dtype=natural), kwargs)
+            made = self.emit(call, "aten::to.dtype", (raw, DType(spec.dtype)), spec, name=call.name)
         self.write(call, target.name, made)
         self._views[call.name] = View(target.name, Call(call.name, OpKey(IDENTITY)), spec)
         self._current[call.name] = made
-        self._seen[call.name] = self._version[self._root(target.name)]
+        self._seen[call.name] = self._version[self.root(target.name)]
 
     def _natural_dtype(self, pure: OpKey, spec: TensorSpec, given: dict[str, Any]) -> str:
         """Dtype of the functional form, where it may differ from that of the tensor written."""
@@ -301,7 +322,7 @@ class _Functionalizer:
             return spec.dtype
         samples = []
         for value in given.values():
-            one = self._specs.get(value.name) if isinstance(value, Ref) else None
+            one = self.specs.get(value.name) if isinstance(value, Ref) else None
             if isinstance(one, TensorSpec):
                 samples.append(torch.empty((1,) * one.rank, dtype=dtype_of(one.dtype), device="meta"))
         result = samples[0].dtype
@@ -322,11 +343,11 @@ class _Functionalizer:
         if pure.name in ("detach", "requires_grad"):
             self._views[call.name] = View(name, Call(call.name, OpKey(IDENTITY)), call.spec)
             self._current[call.name] = self.read(Ref(name))
-            self._seen[call.name] = self._version.get(self._root(name), 0)
+            self._seen[call.name] = self._version.get(self.root(name), 0)
             return
         made = replace(call, key=pure, args=(Ref(name), *call.args[1:]))
         self._views[call.name] = View(name, made, call.spec)
-        self._seen[call.name] = self._version.get(self._root(name), 0)
+        self._seen[call.name] = self._version.get(self.root(name), 0)
         self.calls.append(replace(made, args=(self.read(Ref(name)), *call.args[1:])))
         self._latest[name] = Ref(call.name)
 
@@ -340,18 +361,19 @@ class _Functionalizer:
             name = view.base
         version = self._version.get(name, 0) + 1
         self._version[name] = version
+        self.sharing.write(name)
         for one, value in changed:
             self._current[one] = value
             self._seen[one] = version
 
     def _inverse(self, call: Call, view: View, base: Ref, new: Ref) -> Ref:
-        base_spec, view_spec = self._specs[view.base], view.spec
+        base_spec, view_spec = self.specs[view.base], view.spec
         if view.call.key == IDENTITY:
             return new
         if isinstance(base_spec, TensorSpec) and isinstance(view_spec, TensorSpec):
             write = Write(
                 view.call, view.index, base, new, base_spec, view_spec,
-                lambda key, args, spec: self._emit(call, key, map_refs(args, self._fresh), spec),
+                lambda key, args, spec: self.emit(call, key, map_refs(args, self._fresh), spec),
             )  # fmt: skip
             if (found := invert(write)) is not None:
                 return found
@@ -359,16 +381,16 @@ class _Functionalizer:
 
     def _fresh(self, ref: Ref) -> Ref:
         """Sizes among a view's arguments are read as any value; base and new value are current already."""
-        return ref if isinstance(self._specs.get(ref.name), TensorSpec) else self.read(ref)
+        return ref if isinstance(self.specs.get(ref.name), TensorSpec) else self.read(ref)
 
-    def _emit(self, origin: Call, key: str, args: Any, spec: Spec, kwargs: Any = None, name: str | None = None) -> Ref:
-        name = name or self._unique(f"{origin.name}_{OpKey(key).name}")
+    def emit(self, origin: Call, key: str, args: Any, spec: Spec, kwargs: Any = None, name: str | None = None) -> Ref:
+        name = name or self.unique(f"{origin.name}_{OpKey(key).name}")
         self._taken.add(name)
-        self._specs[name] = spec
+        self.specs[name] = spec
         self.calls.append(Call(name, OpKey(key), tuple(args), dict(kwargs or {}), spec, origin.source))
         return Ref(name)
 
-    def _unique(self, stem: str) -> str:
+    def unique(self, stem: str) -> str:
         name, number = stem, 1
         while name in self._taken:
             name, number = f"{stem}_{number}", number + 1

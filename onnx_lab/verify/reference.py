@@ -100,6 +100,7 @@ class _Interpreter:
     def _control_flow(self, call: Call, args: Any) -> Any:
         run: dict[str, Callable[..., Any]] = {
             "cond": self._cond, "while_loop": self._while, "scan": self._scan, "map_impl": self._map,
+            "loop": self._loop,
         }  # fmt: skip
         kind = OpKey(call.key).name
         if kind not in run:
@@ -113,6 +114,14 @@ class _Interpreter:
         state, extra = list(carried), list(additional)
         while bool(self.region(call.regions[0], [*state, *extra])[0]):
             state = self.region(call.regions[1], [*state, *extra])
+        return state
+
+    def _loop(self, call: Call, trips: Any, going: Any, init: Any) -> Any:
+        """The body takes the number of the turn and the states, and tells first whether to go on."""
+        turn, state = 0, list(init)
+        while bool(going) and (trips is None or turn < int(trips)):
+            going, *state = self.region(call.regions[0], [turn, *state])
+            turn += 1
         return state
 
     def _scan(self, call: Call, init: Any, xs: Any, additional: Any = ()) -> Any:
