@@ -12,6 +12,7 @@ import sympy
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
+from onnx_lab.capture.autocast import operand_dtype
 from onnx_lab.capture.sources import SourceReader
 from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import Call, Ref, Region
@@ -44,6 +45,7 @@ class FxConverter:
         self._sources = SourceReader()
         self._dims: dict[Any, Dim] = {}
         self._taken: set[str] = set()
+        self._autocast = False  # whether what is converted now runs under torch.autocast
         self.notes: list[str] = []
 
     # -- graphs -------------------------------------------------------------------------------------
@@ -81,6 +83,8 @@ class FxConverter:
         if key == "_operator::getitem" and isinstance(args[0], (list, tuple)):
             names[node.name] = args[0][args[1]]  # picks from the body of an inlined wrapper
             return
+        if self._autocast:
+            args = self._cast_operands(node, key, args, calls)
         name = self._claim(node.name)
         names[node.name] = Ref(name)
         calls.append(
@@ -93,6 +97,39 @@ class FxConverter:
                 self._sources.read(node),
             )
         )
+
+    def _cast_operands(
+        self, node: torch.fx.Node, key: OpKey, args: tuple[Any, ...], calls: list[Call]
+    ) -> tuple[Any, ...]:
+        """The arguments of a call under autocast as it takes them: converted by calls of their own."""
+        given = {one.name: one.meta.get("val") for one in node.all_input_nodes}
+        wanted = operand_dtype(key, list(given.values()), node.meta.get("val"))
+        if wanted is None:
+            return args
+        dtype = DType(str(wanted).removeprefix("torch."))
+        converted: dict[str, Ref] = {}
+
+        def cast(item: torch.fx.Node, ref: Any) -> Any:
+            value = given[item.name]
+            if not isinstance(ref, Ref) or not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                return ref
+            if value.dtype == wanted:
+                return ref
+            if ref.name not in converted:
+                name = self._claim(f"{node.name}_{ref.name}_cast")
+                spec = TensorSpec(dtype.name, tuple(self.dim(size) for size in value.shape))
+                calls.append(Call(name, OpKey("aten::to.dtype"), (ref, dtype), {}, spec, self._sources.read(node)))
+                converted[ref.name] = Ref(name)
+            return converted[ref.name]
+
+        def walk(item: Any, argument: Any) -> Any:
+            if isinstance(item, torch.fx.Node):
+                return cast(item, argument)
+            if isinstance(item, (list, tuple)) and isinstance(argument, (list, tuple)):
+                return type(argument)(walk(*pair) for pair in zip(item, argument, strict=True))
+            return argument
+
+        return tuple(walk(*pair) for pair in zip(node.args, args, strict=True))
 
     def _claim(self, wanted: str) -> str:
         name, number = wanted, 1
@@ -155,7 +192,11 @@ class FxConverter:
         placeholders = [one for one in inner.graph.nodes if one.op == "placeholder"]
         for placeholder, argument in zip(placeholders, arguments, strict=False):
             bound[placeholder.name] = self.argument(argument, names)
+        outer, self._autocast = self._autocast, self._autocast or kind == "wrap_with_autocast"
+        if kind == "wrap_with_autocast" and not node.args[2]:
+            self._autocast = False
         inner_calls, output = self.convert(inner, bound)
+        self._autocast = outer
         calls.extend(inner_calls)
         if kind == "autograd_function_apply":
             output = output[0]

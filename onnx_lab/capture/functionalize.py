@@ -17,6 +17,8 @@ import torch
 
 from onnx_lab.capture.bodies import Sharing, convert_bodies
 from onnx_lab.capture.schema import aliasing, argument_names, dtype_of, functional_key
+from onnx_lab.capture.shared_weights import share_weights
+from onnx_lab.capture.statistics import update_statistics, writes_statistics
 from onnx_lab.capture.views import IDENTITY, View, Write, invert
 from onnx_lab.errors import MutationError
 from onnx_lab.program.graph import Call, CapturedGraph, Ref, StateWrite, map_refs, refs_in
@@ -46,9 +48,10 @@ def functionalize(graph: CapturedGraph) -> None:
     Raises:
         MutationError: a write or an alias that is not understood.
     """
-    if not any(aliasing(call.key).writes for call in graph.all_calls()):
+    if not any(aliasing(call.key).writes or writes_statistics(call) for call in graph.all_calls()):
         return
     worker = Functionalizer(graph.specs(), _names(graph))
+    share_weights(worker, graph.weights.values())
     graph.calls = worker.run(graph.calls)
     for output in graph.outputs:
         output.value = map_refs(output.value, worker.now)
@@ -121,6 +124,10 @@ class Functionalizer:
         """A value of the outside whose own metadata this body has changed."""
         return next((name for name in self._latest.maps[0] if name in self.specs.parents), None)
 
+    def alias(self, name: str, view: View) -> None:
+        """Before the first call: a value lies in the memory of another."""
+        self._views[name] = view
+
     # -- the walk -----------------------------------------------------------------------------------
 
     def run(self, calls: Iterable[Call]) -> list[Call]:
@@ -130,6 +137,9 @@ class Functionalizer:
             self.sharing.at = call
             if call.regions:
                 convert_bodies(self, call)
+            elif writes_statistics(call):
+                self._pure_call(call)
+                update_statistics(self, call)
             elif aliasing(call.key).writes:
                 self._write_call(call)
             else:

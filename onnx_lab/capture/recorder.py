@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from onnx_lab.capture.converter import FxConverter
 from onnx_lab.capture.schema import dtype_of
+from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import CapturedGraph, GraphInput, GraphOutput, Ref, Weight
 from onnx_lab.program.spec import Dim, ScalarSpec, Spec, SymDim, TensorSpec
 
@@ -32,6 +33,9 @@ def record(function: Callable[..., Any], specs: Sequence[Spec], *, whole: bool =
         function: takes one tensor (or number) per spec, returns a tensor or a tuple of them.
         specs: symbolic dims keep their names in the result.
         whole: composite operators stay one call (then their own kernels are not entered either).
+
+    Raises:
+        CaptureError: the calls depend on what a size is divisible by: they would be wrong for other sizes.
     """
     space = _Space(specs)
     values = [space.value(spec) for spec in specs]
@@ -41,6 +45,7 @@ def record(function: Callable[..., Any], specs: Sequence[Spec], *, whole: bool =
 
     with torch.no_grad():
         module = make_fx(flat, tracing_mode="symbolic", pre_dispatch=whole, _allow_non_fake_inputs=True)(*values)
+    space.refuse_divisibility()
     converter = FxConverter(space.rename)
     graph = CapturedGraph("recorded", [], [], {}, [], front_end="recorder")
     names: dict[str, Any] = {}
@@ -86,6 +91,12 @@ class _Space:
 
     def rename(self, symbol: sympy.Symbol) -> str:
         return self._names.get(symbol.name, symbol.name)
+
+    def refuse_divisibility(self) -> None:
+        """Raises CaptureError when a branch was taken by the remainder of a symbolic size."""
+        for guard in self.environment.guards:
+            if any("Mod" in type(node).__name__ for node in sympy.preorder_traversal(guard.expr)):
+                raise CaptureError("the calls depend on the divisibility of a size", seen=str(guard.expr))
 
     def size(self, dim: Dim) -> Any:
         if isinstance(dim, int):

@@ -103,12 +103,24 @@ def read_signature(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[
     bound = bind(forward, args, kwargs)
     register_containers(bound)
     leaves, spec = pytree.tree_flatten(bound)
+    _refuse_layouts(spec, leaves)
     names: list[str | None] = []
     taken: set[str] = set()
     for path, leaf in zip(leaf_paths(spec), leaves, strict=True):
         names.append(_unique(path, forward, taken) if isinstance(leaf, torch.Tensor) else None)
     baked = [None if name is not None else leaf for name, leaf in zip(names, leaves, strict=True)]
     return CallSignature(list(bound), names, spec, baked, forward, [], [])
+
+
+def _refuse_layouts(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> None:
+    for path, leaf in zip(leaf_paths(spec), leaves, strict=True):
+        if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_quantized):
+            kind = "quantized" if leaf.is_quantized else str(leaf.layout).removeprefix("torch.")
+            raise InputError(
+                f"{'.'.join(path)} is a {kind} tensor: inputs of an ONNX model are dense",
+                seen=describe(leaf),
+                hint="pass x.dequantize()" if leaf.is_quantized else "pass x.to_dense(), or its indices and values",
+            )
 
 
 def _unique(path: tuple[str, ...], forward: inspect.Signature, taken: set[str]) -> str:
@@ -147,6 +159,8 @@ def name_outputs(signature: CallSignature, out_spec: pytree.TreeSpec, kept: Sequ
         InputError: too many names, or one twice.
     """
     _check_names(asked, len(kept), "output")
+    if twice := next((name for name in asked or () if name in signature.names), None):
+        raise InputError(f"an input and an output would both be called {twice}", hint="choose output_names that differ")
     paths = list(leaf_paths(out_spec))
     taken = {name for name in signature.names if name is not None}
     rest = list(asked or ())
@@ -170,6 +184,8 @@ def _check_names(asked: Sequence[str] | None, count: int, what: str) -> None:
         return
     if isinstance(asked, str):
         raise InputError(f"{what}_names is a string", hint=f"give a list: {what}_names=[{asked!r}]")
+    if unusable := [name for name in asked if not isinstance(name, str) or not name]:
+        raise InputError(f"{what}_names has {unusable[0]!r}, which is no name", hint="give non-empty strings")
     if len(asked) > count:
         raise InputError(f"{len(asked)} {what}_names for {count} {what} tensors", hint="give at most one name each")
     if len(set(asked)) < len(asked):

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_lab.capture.exported import convert_program
 from onnx_lab.capture.failure import explain, reason
+from onnx_lab.capture.kept import attributes_kept, marks_kept, state_kept
 from onnx_lab.capture.modes import training_mode
 from onnx_lab.capture.quiet import quiet_torch
 from onnx_lab.capture.recurrent import kept_whole
@@ -63,8 +64,9 @@ class Capture:
     def run_eager(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """One eager call in the mode of the export, without traces: state and inputs are as before."""
         args, kwargs = _copied((tuple(args), dict(kwargs)))
-        with training_mode(self.model, self.training), _state_kept(self.model), torch.no_grad():
-            return self.model(*args, **kwargs)
+        with training_mode(self.model, self.training), state_kept(self.model), torch.no_grad():
+            # What it returns may be its own state, which is put back on leaving.
+            return _copied(self.model(*args, **kwargs))
 
 
 def capture(
@@ -97,7 +99,7 @@ def capture(
     rename_inputs(signature, input_names)
     bound = bind(signature.forward, args, kwargs)
     request = read_request(dynamic_shapes, dynamic_axes, signature, bound, model, args, kwargs)
-    with training_mode(model, training) as in_training:
+    with training_mode(model, training) as in_training, attributes_kept(model), marks_kept((args, kwargs)):
         report.training_modules = in_training
         recorder, program, name = _try_all(model, args, kwargs, STRATEGIES[strategy], request, report)
         graph, values, names = convert_program(
@@ -159,25 +161,13 @@ def _register_result(model: torch.nn.Module, args: Any, kwargs: Any) -> bool:
     """Run the model once on copies to see what containers it returns; True when one was new."""
     before = len(pytree.SUPPORTED_NODES)
     args, kwargs = _copied((args, kwargs))
-    with _state_kept(model), torch.no_grad():
+    with state_kept(model), torch.no_grad():
         register_containers(model(*args, **kwargs))
     return len(pytree.SUPPORTED_NODES) > before
 
 
 def _copied(value: Any) -> Any:
     return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
-
-
-@contextmanager
-def _state_kept(model: torch.nn.Module) -> Iterator[None]:
-    """Buffers hold afterwards what they held before, on any exit."""
-    before = [(value, value.detach().clone()) for value in model.buffers()]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for value, kept in before:
-                value.copy_(kept)
 
 
 @contextmanager

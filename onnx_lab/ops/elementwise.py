@@ -164,7 +164,8 @@ def log1p(ctx: Context, x: ir.Value) -> ir.Value:
     kept = ctx.op.Sub(whole, 1.0)
     same = ctx.op.Or(ctx.op.Equal(kept, 0.0), ctx.op.IsInf(whole))
     ratio = ctx.op.Div(value, ctx.op.Where(same, ctx.constant(1.0, value.dtype), kept))
-    return ctx.op.Where(same, ctx.op.Where(ctx.op.IsInf(whole), whole, value), ctx.op.Mul(ctx.op.Log(whole), ratio))
+    log = ctx.op.Log(whole)  # of −∞: NaN
+    return ctx.op.Where(same, ctx.op.Where(ctx.op.IsInf(whole), log, value), ctx.op.Mul(log, ratio))
 
 
 def _log_base(factor: float) -> Callable[..., ir.Value]:

@@ -99,6 +99,7 @@ def _c2r(ctx: Context, x: Operand, s: Sequence[int] | None, dim: Dims, code: int
     last = sizes[-1]
     if last is None or last == -1:
         last = 2 * (ctx.fixed_size(_any_part(x), axes[-1], "the transformed axis") - 1)
+    last = ctx.fixed(last, "n")
     for axis, size in zip(axes, [*sizes[:-1], last // 2 + 1], strict=True):
         x = _resized(ctx, x, axis, size)
     x = _conjugate(ctx, x) if conjugate else x

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -226,15 +227,44 @@ def _pieces(ctx: Context, x: ir.Value, step: int, count: int, dim: int) -> tuple
 
 @lowering("aten::tensor_split.sections")
 def tensor_split(ctx: Context, x: ir.Value, sections: int, dim: int = 0) -> tuple[ir.Value, ...]:
-    size = ctx.fixed_size(x, dim, "dim")
-    small, larger = divmod(size, sections)
-    return _split(ctx, x, [small + (number < larger) for number in range(sections)], dim)
+    size, axis = ctx.size(x, dim), ctx.axis(x, dim)
+    if isinstance(size, int):
+        small, larger = divmod(size, sections)
+        return _split(ctx, x, [small + (number < larger) for number in range(sections)], dim)
+    # Piece number i has ⌊(size + sections − 1 − i) / sections⌋ elements.
+    counts = ctx.op.Div(
+        ctx.op.Add(ctx.as_vector(size), [sections - 1 - number for number in range(sections)]), sections
+    )
+    made = ctx.op.Split(x, counts, axis=axis, outputs=sections)
+    return made if isinstance(made, tuple) else (made,)
 
 
 @lowering("aten::tensor_split.indices")
 def tensor_split_at(ctx: Context, x: ir.Value, indices: Sequence[int], dim: int = 0) -> tuple[ir.Value, ...]:
     axis, ends = ctx.axis(x, dim), [0, *ctx.fixed(indices, "indices"), INT64_MAX]
     return tuple(ctx.op.Slice(x, [a], [b], [axis]) for a, b in itertools.pairwise(ends))
+
+
+def _sections_along(dim: int) -> Callable[..., Any]:
+    def pieces(ctx: Context, x: ir.Value, sections: int) -> tuple[ir.Value, ...]:
+        made: tuple[ir.Value, ...] = tensor_split(ctx, x, sections, min(dim, ctx.rank(x) - 1))
+        return made
+
+    return pieces
+
+
+def _indices_along(dim: int) -> Callable[..., Any]:
+    def pieces(ctx: Context, x: ir.Value, indices: Sequence[int]) -> tuple[ir.Value, ...]:
+        made: tuple[ir.Value, ...] = tensor_split_at(ctx, x, indices, min(dim, ctx.rank(x) - 1))
+        return made
+
+    return pieces
+
+
+# hsplit takes the only axis of a vector.
+for _name, _dim in (("vsplit", 0), ("hsplit", 1), ("dsplit", 2)):
+    lowering(f"aten::{_name}.int")(_sections_along(_dim))
+    lowering(f"aten::{_name}.array")(_indices_along(_dim))
 
 
 @lowering("aten::unbind.int")

@@ -17,6 +17,7 @@ FLOAT = ir.DataType.FLOAT
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _MODES_20 = ("linear", "nearest", "cubic")
+_FAR = 1e4  # of a range from -1 to 1
 _PADDING = ("zeros", "border", "reflection")
 
 
@@ -35,13 +36,27 @@ def grid_sampler(
             ctx.unsupported("input", "a volume", "ask for opset 20 or newer")
         if _MODES[interpolation_mode] == "bicubic":
             ctx.unsupported("interpolation_mode", "bicubic on a volume")
-    return ctx.op.GridSample(
+    padding, mode = _PADDING[padding_mode], _MODES[interpolation_mode]
+    made = ctx.op.GridSample(
         input,
-        grid,
+        _within_reach(ctx, grid, padding),
         mode=(_MODES if ctx.opset < 20 else _MODES_20)[interpolation_mode],
-        padding_mode=_PADDING[padding_mode],
+        padding_mode=padding,
         align_corners=int(align_corners),
     )
+    if mode == "bicubic" or (mode, padding) == ("bilinear", "zeros"):
+        # Torch weighs with the coordinate itself: one that is not finite makes the result NaN.
+        poison = ctx.op.ReduceSum(ctx.op.Mul(grid, 0.0), [-1], keepdims=0)
+        made = ctx.op.Add(made, ctx.cast(ctx.unsqueeze(poison, 1), made.dtype))
+    return made
+
+
+def _within_reach(ctx: Context, grid: ir.Value, padding: str) -> ir.Value:
+    """Coordinates that the runtime can turn into places: far outside is outside, NaN is before the first place."""
+    if padding == "reflection":
+        return grid
+    known = ctx.op.Where(ctx.op.IsNaN(grid), ctx.constant(-_FAR, grid.dtype), grid)
+    return ctx.op.Clip(known, ctx.constant(-_FAR, grid.dtype), ctx.constant(_FAR, grid.dtype))
 
 
 @lowering("aten::affine_grid_generator")

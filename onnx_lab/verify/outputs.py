@@ -132,7 +132,7 @@ def verify_outputs(
 ) -> VerifyResult:
     """Run eager PyTorch and ONNX Runtime on each ``(args, kwargs)`` and compare all outputs.
 
-    The model's buffers and the inputs are left as they were, also when forward writes to them.
+    The model and the inputs are left as they were, also when forward writes to them.
     """
     session = Session(model)
     rows = []

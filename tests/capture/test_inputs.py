@@ -267,3 +267,22 @@ def test_a_loop_over_a_dynamic_size_is_told_with_its_line() -> None:
     assert caught.value.source is not None
     assert caught.value.source.code == "for step in range(x.shape[0]):"
     assert "axis 0 of x is always 3 (export and dynamo)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"input_names": ["q"], "output_names": ["q"]}, "an input and an output would both be called q"),
+        ({"output_names": ["x"]}, "an input and an output would both be called x"),
+        ({"input_names": [""]}, "input_names has '', which is no name"),
+    ],
+    ids=str,
+)
+def test_names_that_make_no_model_are_refused(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(onnx_lab.InputError, match=words):
+        onnx_lab.export(Add(), (torch.ones(2),), **asked)
+
+
+def test_a_sparse_input_is_refused() -> None:
+    with pytest.raises(onnx_lab.InputError, match="x is a sparse_coo tensor"):
+        onnx_lab.export(Add(), (torch.eye(2).to_sparse(),))

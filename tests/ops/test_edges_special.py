@@ -67,3 +67,8 @@ def test_polynomials(name: str) -> None:
     degrees = torch.tensor([-1.0, 0.0, 1.0, 2.0, 5.0, 9.0], dtype=torch.float64)
     check(function, x, degrees, dynamic=[{0: "n"}, None], again=[(x[:2], degrees)], rtol=1e-8, atol=1e-10)
     check(lambda x: function(x, 4), x, rtol=1e-8, atol=1e-10)
+
+
+def test_log1p_beyond_its_domain() -> None:
+    inf, nan = float("inf"), float("nan")
+    check(torch.log1p, torch.tensor([-inf, inf, -1.0, -2.0, 0.0, nan, 1e-12]))

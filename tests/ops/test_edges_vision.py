@@ -80,3 +80,13 @@ def test_unfold_and_fold(options: tuple[Any, ...], shape: tuple[int, ...]) -> No
 
 def test_channel_shuffle() -> None:
     check(lambda x: F.native_channel_shuffle(x, 2), torch.randn(1, 8, 3))
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")], ids=str)
+def test_grid_sample_at_no_place(value: float, mode: str, padding: str, corners: bool) -> None:
+    grid = torch.rand(1, 9, 8, 2)  # torch takes eight points at a time
+    grid[0, 0, 0, 0] = grid[0, 1, 1, 1] = value
+    check(lambda x, grid: F.grid_sample(x, grid, mode, padding, corners), torch.randn(1, 2, 5, 5), grid)
