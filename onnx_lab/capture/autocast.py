@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from onnx_lab.errors import CaptureError
 from onnx_lab.program.op_key import OpKey
 
 _HALF = (torch.bfloat16, torch.float16)
@@ -30,11 +31,19 @@ def operand_dtype(key: OpKey, operands: list[Any], result: Any) -> torch.dtype |
     Args:
         operands: example values of the arguments.
         result: example value of the result, or several of them.
+
+    Raises:
+        CaptureError: the program was captured without regard to autocast, as TorchDynamo's is.
     """
     first = result[0] if isinstance(result, (list, tuple)) and result else result
     if not isinstance(first, torch.Tensor) or not first.is_floating_point() or key.name in _TYPED:
         return None
     given = {one.dtype for one in operands if isinstance(one, torch.Tensor) and one.is_floating_point()}
+    if first.dtype is torch.float32 and key.name in _LOWER:
+        raise CaptureError(
+            f"the captured program has {key} in float32 under torch.autocast, where it runs in a lower precision",
+            hint="use capture='export', which keeps autocast",
+        )
     if not given or given == {first.dtype}:
         return None
     if first.dtype in _HALF:

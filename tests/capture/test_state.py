@@ -115,3 +115,8 @@ def test_autocast_converts_operands() -> None:
     rows = result.verify(rtol=2e-2, atol=2e-2).rows
     assert [row.comparison.ok for row in rows] == [True] * 5
     assert [str(row.dtype) for row in rows] == ["bfloat16", "bfloat16", "bfloat16", "float32", "float32"]
+
+
+def test_autocast_that_a_capture_loses_is_refused() -> None:
+    with pytest.raises(CaptureError, match=r"float32 under torch\.autocast"):
+        onnx_lab.export(Autocast(), (torch.randn(2, 3),), capture="dynamo")
