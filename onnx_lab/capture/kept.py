@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+# Hooks are kept in an OrderedDict: put back with the flag beside it that tells that they were set.
+_CONTAINERS = (list, dict, set, OrderedDict)
 
 
 @contextmanager
@@ -39,7 +43,7 @@ def attributes_kept(model: torch.nn.Module) -> Iterator[None]:
 
 def _contents(attributes: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Plain containers (a module's own tables of parameters, buffers and submodules among them) with their items."""
-    return [(value, value.copy()) for value in attributes.values() if type(value) in (list, dict, set)]
+    return [(value, value.copy()) for value in attributes.values() if type(value) in _CONTAINERS]
 
 
 def _restore(container: Any, items: Any) -> None:

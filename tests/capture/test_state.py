@@ -88,6 +88,27 @@ def test_attributes_are_what_they_were(capture: str) -> None:
     assert not hasattr(model, "last")
 
 
+class Hooked(nn.Module):
+    """Sets a hook at its first call, and a flag that tells so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.hooked = nn.Linear(2, 2), False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.hooked:
+            self.inner.register_forward_hook(lambda module, args, made: made * 2)
+            self.hooked = True
+        return self.inner(x)
+
+
+def test_hooks_set_while_capturing_are_set_once() -> None:
+    model = Hooked()
+    onnx_lab.export(model, (torch.randn(2, 2),), capture="export").verify().raise_on_mismatch()
+    assert not model.hooked
+    assert not model.inner._forward_hooks
+
+
 def test_a_failed_export_leaves_no_marks_on_the_inputs() -> None:
     model, x = nn.Linear(3, 2), torch.randn(2, 3)
     with pytest.raises(CaptureError, match="constant"):
