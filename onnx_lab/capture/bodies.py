@@ -12,9 +12,9 @@ from collections import ChainMap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from onnx_lab.capture.views import refused
 from onnx_lab.errors import MutationError
 from onnx_lab.program.graph import Call, Ref, Region, map_refs
-from onnx_lab.program.op_key import OpKey
 
 if TYPE_CHECKING:
     from onnx_lab.capture.functionalize import Functionalizer
@@ -119,7 +119,7 @@ def convert_bodies(walker: Functionalizer, call: Call) -> None:
     walker.specs[call.name] = spec
     for body in bodies:
         walker.sharing.merge(body.sharing)
-    walker.sharing.results(call.name, _memories(walker, call, bodies, outputs))
+    walker.sharing.results(call.name, _memories(walker, call, bodies))
     for index, name in enumerate(written, len(own)):
         result = walker.emit(call, "_operator::getitem", (Ref(call.name), index), walker.specs[name])
         walker.write(call, name, result)
@@ -146,9 +146,7 @@ def _walk(
     return bodies, outputs
 
 
-def _memories(
-    walker: Functionalizer, call: Call, bodies: list[Functionalizer], outputs: list[list[Any]]
-) -> list[frozenset[str]]:
+def _memories(walker: Functionalizer, call: Call, bodies: list[Functionalizer]) -> list[frozenset[str]]:
     """For each result of the call the memories that it may be."""
     found: list[frozenset[str]] = []
     skipped = 1 if call.key == LOOP else 0  # a loop's body tells first whether to go on
@@ -166,10 +164,4 @@ def _memories(
 
 
 def _refused(call: Call, what: str) -> MutationError:
-    return MutationError(
-        what,
-        op=OpKey(call.key),
-        source=call.source,
-        seen=f"{call.name} = {call.key}",
-        hint="write to a clone made inside: y = x.clone(); y[...] = ...",
-    )
+    return refused(call, what, "write to a clone made inside: y = x.clone(); y[...] = ...")

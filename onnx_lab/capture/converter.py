@@ -15,7 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from onnx_lab.capture.autocast import operand_dtype
 from onnx_lab.capture.sources import SourceReader
 from onnx_lab.errors import CaptureError
-from onnx_lab.program.graph import Call, Ref, Region
+from onnx_lab.program.graph import Call, Ref, Region, map_refs
 from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.spec import Dim, DType, ScalarSpec, Spec, SymDim, TensorSpec
 
@@ -84,7 +84,7 @@ class FxConverter:
             names[node.name] = args[0][args[1]]  # picks from the body of an inlined wrapper
             return
         if self._autocast:
-            args = self._cast_operands(node, key, args, calls)
+            args = self._cast_operands(node, key, args, names, calls)
         name = self._claim(node.name)
         names[node.name] = Ref(name)
         calls.append(
@@ -99,37 +99,25 @@ class FxConverter:
         )
 
     def _cast_operands(
-        self, node: torch.fx.Node, key: OpKey, args: tuple[Any, ...], calls: list[Call]
+        self, node: torch.fx.Node, key: OpKey, args: tuple[Any, ...], names: dict[str, Any], calls: list[Call]
     ) -> tuple[Any, ...]:
         """The arguments of a call under autocast as it takes them: converted by calls of their own."""
-        given = {one.name: one.meta.get("val") for one in node.all_input_nodes}
+        given = {
+            ref.name: one.meta.get("val") for one in node.all_input_nodes if isinstance(ref := names.get(one.name), Ref)
+        }
         wanted = operand_dtype(key, list(given.values()), node.meta.get("val"))
         if wanted is None:
             return args
         dtype = DType(str(wanted).removeprefix("torch."))
         converted: dict[str, Ref] = {}
-
-        def cast(item: torch.fx.Node, ref: Any) -> Any:
-            value = given[item.name]
-            if not isinstance(ref, Ref) or not isinstance(value, torch.Tensor) or not value.is_floating_point():
-                return ref
-            if value.dtype == wanted:
-                return ref
-            if ref.name not in converted:
-                name = self._claim(f"{node.name}_{ref.name}_cast")
+        for name, value in given.items():
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != wanted:
+                converted[name] = Ref(self._claim(f"{node.name}_{name}_cast"))
                 spec = TensorSpec(dtype.name, tuple(self.dim(size) for size in value.shape))
-                calls.append(Call(name, OpKey("aten::to.dtype"), (ref, dtype), {}, spec, self._sources.read(node)))
-                converted[ref.name] = Ref(name)
-            return converted[ref.name]
-
-        def walk(item: Any, argument: Any) -> Any:
-            if isinstance(item, torch.fx.Node):
-                return cast(item, argument)
-            if isinstance(item, (list, tuple)) and isinstance(argument, (list, tuple)):
-                return type(argument)(walk(*pair) for pair in zip(item, argument, strict=True))
-            return argument
-
-        return tuple(walk(*pair) for pair in zip(node.args, args, strict=True))
+                source = self._sources.read(node)
+                calls.append(Call(converted[name].name, OpKey("aten::to.dtype"), (Ref(name), dtype), {}, spec, source))
+        made: tuple[Any, ...] = map_refs(args, lambda ref: converted.get(ref.name, ref))
+        return made
 
     def _claim(self, wanted: str) -> str:
         name, number = wanted, 1
@@ -192,9 +180,9 @@ class FxConverter:
         placeholders = [one for one in inner.graph.nodes if one.op == "placeholder"]
         for placeholder, argument in zip(placeholders, arguments, strict=False):
             bound[placeholder.name] = self.argument(argument, names)
-        outer, self._autocast = self._autocast, self._autocast or kind == "wrap_with_autocast"
-        if kind == "wrap_with_autocast" and not node.args[2]:
-            self._autocast = False
+        outer = self._autocast
+        if kind == "wrap_with_autocast":
+            self._autocast = bool(node.args[2])
         inner_calls, output = self.convert(inner, bound)
         self._autocast = outer
         calls.extend(inner_calls)

@@ -16,11 +16,10 @@ from typing import Any
 import torch
 
 from onnx_lab.capture.bodies import Sharing, convert_bodies
-from onnx_lab.capture.schema import aliasing, argument_names, dtype_of, functional_key
+from onnx_lab.capture.schema import aliasing, argument_names, bound_arguments, dtype_of, functional_key
 from onnx_lab.capture.shared_weights import share_weights
 from onnx_lab.capture.statistics import update_statistics, writes_statistics
-from onnx_lab.capture.views import IDENTITY, View, Write, invert
-from onnx_lab.errors import MutationError
+from onnx_lab.capture.views import IDENTITY, View, Write, invert, refused
 from onnx_lab.program.graph import Call, CapturedGraph, Ref, StateWrite, map_refs, refs_in
 from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.spec import DType, Spec, TensorSpec
@@ -203,8 +202,7 @@ class Functionalizer:
             return None
         if not views:
             return None
-        position = argument_names(call.key).index(views[0])
-        value = call.args[position] if position < len(call.args) else call.kwargs.get(views[0])
+        value = bound_arguments(call).get(views[0])
         return value.name if isinstance(value, Ref) else None
 
     # -- reading ------------------------------------------------------------------------------------
@@ -276,15 +274,14 @@ class Functionalizer:
             self._change_metadata(call)
             return
         if parts.name in _REFUSED:
-            raise _refused(call, f"{call.key} changes a tensor's storage")
+            raise refused(call, f"{call.key} changes a tensor's storage")
         pure = functional_key(call.key)
         if pure is None:
-            raise _refused(call, f"{call.key} has no functional form")
-        names = argument_names(call.key)
-        given = dict(zip(names, call.args, strict=False)) | call.kwargs
+            raise refused(call, f"{call.key} has no functional form")
+        given = bound_arguments(call)
         writes = aliasing(call.key).writes
         targets = [given[name] for name in writes if isinstance(given.get(name), Ref)]
-        in_place = writes == names[:1]
+        in_place = writes == argument_names(call.key)[:1]
         if in_place:
             args, kwargs = call.args, call.kwargs
         else:
@@ -387,7 +384,7 @@ class Functionalizer:
             )  # fmt: skip
             if (found := invert(write)) is not None:
                 return found
-        raise _refused(call, f"the write goes through {view.call.key}, whose inverse is not known")
+        raise refused(call, f"the write goes through {view.call.key}, whose inverse is not known")
 
     def _fresh(self, ref: Ref) -> Ref:
         """Sizes among a view's arguments are read as any value; base and new value are current already."""
@@ -417,13 +414,3 @@ def _storages(spec: Spec) -> set[int]:
     if isinstance(spec, tuple):
         return {storage for one in spec for storage in _storages(one)}
     return set()
-
-
-def _refused(call: Call, what: str) -> MutationError:
-    return MutationError(
-        what,
-        op=call.key,
-        source=call.source,
-        seen=f"{call.name} = {call.key}",
-        hint="write to a clone: y = x.clone(); y[...] = ...",
-    )

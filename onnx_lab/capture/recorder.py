@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from onnx_lab.capture.converter import FxConverter
 from onnx_lab.capture.schema import dtype_of
+from onnx_lab.capture.sizes import has_remainder
 from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import CapturedGraph, GraphInput, GraphOutput, Ref, Weight
 from onnx_lab.program.spec import Dim, ScalarSpec, Spec, SymDim, TensorSpec
@@ -95,7 +96,7 @@ class _Space:
     def refuse_divisibility(self) -> None:
         """Raises CaptureError when a branch was taken by the remainder of a symbolic size."""
         for guard in self.environment.guards:
-            if any("Mod" in type(node).__name__ for node in sympy.preorder_traversal(guard.expr)):
+            if has_remainder(guard.expr):
                 raise CaptureError("the calls depend on the divisibility of a size", seen=str(guard.expr))
 
     def size(self, dim: Dim) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from onnx_lab.program.graph import Call
 from onnx_lab.program.op_key import OpKey
 
 
@@ -41,6 +42,11 @@ def argument_names(key: str) -> tuple[str, ...]:
     """Names of all arguments in schema order, keyword-only ones last; empty without a schema."""
     overload = resolve(key)
     return () if overload is None else tuple(argument.name for argument in overload._schema.arguments)
+
+
+def bound_arguments(call: Call) -> dict[str, Any]:
+    """The arguments that a call gives, by their names in the schema."""
+    return dict(zip(argument_names(call.key), call.args, strict=False)) | call.kwargs
 
 
 @functools.cache

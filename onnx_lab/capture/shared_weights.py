@@ -32,7 +32,7 @@ def _memory(tensor: Any) -> int | None:
 
 
 def _share(walker: Functionalizer, group: list[Weight]) -> None:
-    whole = max(group, key=lambda weight: (_covers(weight.tensor), -group.index(weight)))
+    whole = max(group, key=lambda weight: _covers(weight.tensor))
     for weight in group:
         if weight is whole:
             continue

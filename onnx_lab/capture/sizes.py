@@ -216,12 +216,15 @@ def _divisor(recorder: BranchRecorder, symbol: sympy.Symbol) -> tuple[Branch, st
         expression = branch.expression
         if branch.refuses:
             continue
-        if symbol in _symbols(expression) and any(
-            "Mod" in type(node).__name__ for node in sympy.preorder_traversal(expression)
-        ):
+        if symbol in _symbols(expression) and has_remainder(expression):
             text = str(expression) if branch.taken else f"not ({expression})"
             return branch, f"where {text.replace(symbol.name, 'it')}"
     return None
+
+
+def has_remainder(expression: Any) -> bool:
+    """Whether an expression takes the remainder of a division."""
+    return any("Mod" in type(node).__name__ for node in sympy.preorder_traversal(expression))
 
 
 def check_small(program: Any, result: Any) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from onnx_lab.capture.schema import argument_names
+from onnx_lab.capture.schema import bound_arguments
 from onnx_lab.program.graph import Call, Ref
 from onnx_lab.program.spec import DType, TensorSpec
 
@@ -23,12 +23,8 @@ def writes_statistics(call: Call) -> bool:
     """Whether this call changes running statistics that it was given."""
     if call.key not in _FLAG:
         return False
-    given = arguments(call)
+    given = bound_arguments(call)
     return bool(given[_FLAG[call.key]]) and isinstance(given["running_mean"], Ref)
-
-
-def arguments(call: Call) -> dict[str, Any]:
-    return dict(zip(argument_names(call.key), call.args, strict=False)) | call.kwargs
 
 
 def update_statistics(walker: Functionalizer, call: Call) -> None:
@@ -36,7 +32,7 @@ def update_statistics(walker: Functionalizer, call: Call) -> None:
 
     Instance norm takes the mean over the batch of the statistics of its samples.
     """
-    given = arguments(call)
+    given = bound_arguments(call)
     x = given["input"]
     spec = walker.specs[x.name]
     assert isinstance(spec, TensorSpec)

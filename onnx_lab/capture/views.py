@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_lab.errors import MutationError
 from onnx_lab.program.graph import Call, Ref
 from onnx_lab.program.spec import Spec, TensorSpec
 
@@ -41,6 +42,11 @@ class Write:
         if position < len(self.call.args):
             return self.call.args[position]
         return self.call.kwargs.get(name, default)
+
+
+def refused(call: Call, what: str, hint: str = "write to a clone: y = x.clone(); y[...] = ...") -> MutationError:
+    """The error for a write that is not understood."""
+    return MutationError(what, op=call.key, source=call.source, seen=f"{call.name} = {call.key}", hint=hint)
 
 
 Inverse = Callable[[Write], Ref | None]

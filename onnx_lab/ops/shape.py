@@ -227,7 +227,7 @@ def _pieces(ctx: Context, x: ir.Value, step: int, count: int, dim: int) -> tuple
 
 @lowering("aten::tensor_split.sections")
 def tensor_split(ctx: Context, x: ir.Value, sections: int, dim: int = 0) -> tuple[ir.Value, ...]:
-    size, axis = ctx.size(x, dim), ctx.axis(x, dim)
+    size = ctx.size(x, dim)
     if isinstance(size, int):
         small, larger = divmod(size, sections)
         return _split(ctx, x, [small + (number < larger) for number in range(sections)], dim)
@@ -235,7 +235,7 @@ def tensor_split(ctx: Context, x: ir.Value, sections: int, dim: int = 0) -> tupl
     counts = ctx.op.Div(
         ctx.op.Add(ctx.as_vector(size), [sections - 1 - number for number in range(sections)]), sections
     )
-    made = ctx.op.Split(x, counts, axis=axis, outputs=sections)
+    made = ctx.op.Split(x, counts, axis=ctx.axis(x, dim), outputs=sections)
     return made if isinstance(made, tuple) else (made,)
 
 
