@@ -15,6 +15,7 @@ from IPython.core.magic import (
 )
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from onnx_lab.errors import InputError
 from onnx_lab.notebook.arguments import dynamic_spec, evaluate, split_inputs, split_line
 from onnx_lab.notebook.progress import Progress
 
@@ -108,7 +109,7 @@ class LabMagics(Magics):
     def onnx_ops(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
         """A table of the captured operators and what each became."""
         options = self._parse(LabMagics.onnx_ops, line, local_ns)
-        return self._result(options.result).ops()
+        return self._result(options.result, "ops").ops()
 
     @no_var_expand
     @needs_local_scope
@@ -138,7 +139,7 @@ class LabMagics(Magics):
     def onnx_diff(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
         """A table of where numbers differ from eager PyTorch, one row per captured call."""
         options = self._parse(LabMagics.onnx_diff, line, local_ns)
-        result = self._result(options.result)
+        result = self._result(options.result, "diff")
         args, kwargs = split_inputs(options.inputs, self._scope) if options.inputs else (None, None)
         return result.diff(args, kwargs, rtol=options.rtol, atol=options.atol)
 
@@ -164,9 +165,17 @@ class LabMagics(Magics):
             dynamic = dynamic_spec(options.dynamic, _input_parameters(model, args, kwargs), self._scope)
         return model, args, kwargs, dynamic
 
-    def _result(self, expression: str | None) -> Any:
+    def _result(self, expression: str | None, method: str | None = None) -> Any:
+        """What an expression gives, or the last result; ``method`` is one that it must have."""
         if expression is not None:
-            return evaluate(expression, self._scope, "result")
+            found = evaluate(expression, self._scope, "result")
+            if method is not None and not hasattr(found, method):
+                raise InputError(
+                    f"%onnx_{method} takes a result of %onnx_export, and {expression} is none",
+                    seen=f"{expression} is a {type(found).__name__}",
+                    hint=f"result = %onnx_export {expression} ...; then %onnx_{method} result",
+                )
+            return found
         if self.last is None:
             raise UsageError("no result yet: run %onnx_export first, or name one")
         return self.last

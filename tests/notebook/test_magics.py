@@ -65,6 +65,8 @@ def test_a_semicolon_silences_and_keeps_the_value(shell: InteractiveShell, capsy
         ("%onnx_export model x --opset 99", "cannot be written"),
         ("%onnx_export model", "does not take these inputs"),
         ("%onnx_export model x --dynamic 5=b", "no axis 5"),
+        ("%onnx_ops model", "takes a result of %onnx_export, and model is none"),
+        ("%onnx_diff model x", "takes a result of %onnx_export, and model is none"),
     ],
 )
 def test_mistakes_are_told_in_a_few_lines(
