@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onnx_lab import ops, opsets
+from onnx_lab.capture.captured import Capture
 from onnx_lab.capture.functionalize import drop_dead_calls, functionalize
-from onnx_lab.capture.strategies import Capture
 from onnx_lab.capture.strategies import capture as capture_model
 from onnx_lab.errors import InputError, OnnxLabError
 from onnx_lab.lower.lowerer import Lowerer

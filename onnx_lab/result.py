@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from onnx_lab.capture.strategies import Capture
+from onnx_lab.capture.captured import Capture
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.report import Report
 

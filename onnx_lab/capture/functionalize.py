@@ -143,7 +143,14 @@ class Functionalizer:
                 self._write_call(call)
             else:
                 self._pure_call(call)
+                if call.key.startswith("list::"):
+                    self._share_items(call)
         return self.calls
+
+    def _share_items(self, call: Call) -> None:
+        """A list holds tensors, it does not copy them: what is read from it is one of those put into it."""
+        roots = (self.root(ref.name) for ref in refs_in(call.args))
+        self.sharing.share(call.name, frozenset[str]().union(*(self.sharing.origins(root) for root in roots)))
 
     def latest(self, ref: Ref) -> Ref:
         """What a name in the captured graph means now: after ``x.unsqueeze_(0)``, the unsqueezed x."""

@@ -93,13 +93,15 @@ def bind(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str,
         ) from error
 
 
-def read_signature(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallSignature:
-    """The structure of a call of ``model`` with these example inputs.
+def read_signature(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], forward: inspect.Signature | None = None
+) -> CallSignature:
+    """The structure of a call of ``model`` with these example inputs; ``forward`` is given where Python has none.
 
     Raises:
         InputError: forward does not take them.
     """
-    forward = inspect.signature(model.forward)
+    forward = inspect.signature(model.forward) if forward is None else forward
     bound = bind(forward, args, kwargs)
     register_containers(bound)
     leaves, spec = pytree.tree_flatten(bound)

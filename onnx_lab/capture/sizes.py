@@ -102,11 +102,13 @@ class SymbolNames:
         for symbol, bounds in ranges.items():
             if isinstance(symbol, sympy.Symbol):
                 name = self.rename(symbol)
-                found[name] = SymbolInfo(name, _bound(bounds.lower) or 0, _bound(bounds.upper), self.origin.get(name))
+                found[name] = SymbolInfo(
+                    name, bound_of(bounds.lower) or 0, bound_of(bounds.upper), self.origin.get(name)
+                )
         return found
 
 
-def _bound(value: Any) -> int | None:
+def bound_of(value: Any) -> int | None:
     """A range's end as an int; None when it is open."""
     if not isinstance(value, (int, sympy.Integer)):
         return None  # torch's and sympy's infinities
@@ -153,7 +155,7 @@ def check_branches(
         if (divisor := _divisor(recorder, symbol)) is not None and asked.required:
             raise _decided(f"{name} {divisor[1]}", divisor[0], name)
         bounds = ranges.get(symbol)
-        lower, upper = (_bound(bounds.lower), _bound(bounds.upper)) if bounds is not None else (None, None)
+        lower, upper = (bound_of(bounds.lower), bound_of(bounds.upper)) if bounds is not None else (None, None)
         narrowed = []
         if upper is not None and (asked.upper is None or upper < asked.upper):
             narrowed.append(f"{name} <= {upper}")

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.fx.experimental import _config as fx_config
 from torch.utils import _pytree as pytree
 
+from onnx_lab.capture.captured import Capture, copied
 from onnx_lab.capture.exported import convert_program
 from onnx_lab.capture.failure import explain, reason
 from onnx_lab.capture.kept import attributes_kept, marks_kept, state_kept
@@ -26,9 +26,13 @@ from onnx_lab.capture.shapes import ShapeRequest, read_request
 from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
 from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen, check_small
 from onnx_lab.capture.stand_ins import StandIns
+from onnx_lab.capture.torchscript.archive import is_archive_path
+from onnx_lab.capture.torchscript.archive import load as load_archive
+from onnx_lab.capture.torchscript.front_end import capture_script, is_script, scripted
+from onnx_lab.capture.torchscript.kept import script_mode
+from onnx_lab.capture.torchscript.trace import traced
 from onnx_lab.capture.trees import register_containers
-from onnx_lab.errors import InputError
-from onnx_lab.program.graph import CapturedGraph
+from onnx_lab.errors import InputError, OnnxLabError
 from onnx_lab.program.report import Report, Try
 
 # Its patch() is installed at run time, where type checkers do not see it.
@@ -39,34 +43,9 @@ STRATEGIES: dict[str, tuple[str, ...]] = {
     "auto": ("export", "dynamo"),
     "export": ("export",),
     "dynamo": ("dynamo",),
-    "trace": (),
-    "script": (),
+    "trace": ("trace",),
+    "script": ("script",),
 }
-
-
-@dataclass(slots=True)
-class Capture:
-    """A captured program.
-
-    Attributes:
-        graph: its calls; writes are still in it until it is functionalized.
-        exported_program: torch's own form of it.
-        signature: how calls become inputs and outputs.
-        model: what the user gave.
-    """
-
-    graph: CapturedGraph
-    exported_program: Any
-    signature: CallSignature
-    model: Any
-    training: str = "preserve"
-
-    def run_eager(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """One eager call in the mode of the export, without traces: state and inputs are as before."""
-        args, kwargs = _copied((tuple(args), dict(kwargs)))
-        with training_mode(self.model, self.training), state_kept(self.model), torch.no_grad():
-            # What it returns may be its own state, which is put back on leaving.
-            return _copied(self.model(*args, **kwargs))
 
 
 def capture(
@@ -91,9 +70,16 @@ def capture(
         CaptureError: every strategy failed; the report holds each try.
     """
     report = report if report is not None else Report()
+    if is_archive_path(model):
+        model = load_archive(model)
     _check(model, strategy)
     if isinstance(model, ExportedProgram):
         return _take(model, args, kwargs, input_names, output_names)
+    if is_script(model) or strategy in ("script", "trace"):
+        return _torchscript(
+            model, args, kwargs or {}, report, strategy=strategy, training=training, dynamic_shapes=dynamic_shapes,
+            dynamic_axes=dynamic_axes, input_names=input_names, output_names=output_names,
+        )  # fmt: skip
     signature = read_signature(model, args, kwargs or {})
     args, kwargs = _distinct(_in_order(signature, args, kwargs or {}))
     rename_inputs(signature, input_names)
@@ -111,6 +97,36 @@ def capture(
     check_frozen(request, signature, values, graph.name)
     graph.notes += check_branches(recorder, request, values, names, program.range_constraints)
     return made
+
+
+def _torchscript(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], report: Report, *, strategy: str, training: str,
+    **options: Any,
+) -> Capture:  # fmt: skip
+    """A scripted or traced program, or a module that is to be scripted or traced."""
+    name = "script" if strategy == "auto" else strategy
+    one = Try(name, 0.0)
+    report.tries.append(one)
+    start = time.perf_counter()
+    try:
+        if is_script(model):
+            with script_mode(model, training) as in_training:
+                report.training_modules = in_training
+                return capture_script(
+                    model, args, kwargs, model=model, front_end=name, training=training, notes=[], **options
+                )
+        with training_mode(model, training) as in_training, attributes_kept(model):
+            report.training_modules = in_training
+            notes: list[str] = []
+            made = scripted(model, notes) if name == "script" else traced(model, args, kwargs, notes)
+            return capture_script(
+                made, args, kwargs, model=model, front_end=name, training=training, notes=notes, **options
+            )
+    except OnnxLabError as error:
+        one.error, one.reason = error, reason(error)
+        raise
+    finally:
+        one.seconds = time.perf_counter() - start
 
 
 def _try_all(
@@ -160,14 +176,10 @@ def _export(model: torch.nn.Module, args: Any, kwargs: Any, shapes: Any, *, stri
 def _register_result(model: torch.nn.Module, args: Any, kwargs: Any) -> bool:
     """Run the model once on copies to see what containers it returns; True when one was new."""
     before = len(pytree.SUPPORTED_NODES)
-    args, kwargs = _copied((args, kwargs))
+    args, kwargs = copied((args, kwargs))
     with state_kept(model), torch.no_grad():
         register_containers(model(*args, **kwargs))
     return len(pytree.SUPPORTED_NODES) > before
-
-
-def _copied(value: Any) -> Any:
-    return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
 @contextmanager
@@ -220,19 +232,19 @@ def _check(model: Any, strategy: str) -> None:
         close = difflib.get_close_matches(str(strategy), STRATEGIES, n=1, cutoff=0.3)
         hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(STRATEGIES)}"
         raise InputError(f"capture={strategy!r} is not known", hint=hint)
-    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise InputError(
-            "scripted and traced modules cannot be exported yet",
-            seen=type(model).__name__,
-            hint="pass the nn.Module that it was made from",
-        )
+    if is_script(model):
+        if strategy in ("export", "dynamo"):
+            raise InputError(
+                f"capture={strategy!r} takes no scripted or traced program",
+                seen=type(model).__name__,
+                hint="use capture='script' (or 'auto'), or pass the nn.Module that it was made from",
+            )
+        return
     if not isinstance(model, (torch.nn.Module, ExportedProgram)):
         raise InputError(
             f"the model is a {type(model).__name__}, no torch.nn.Module",
-            hint="pass a module instance (not its class), or a torch.export.ExportedProgram",
+            hint="pass a module instance (not its class), a torch.export.ExportedProgram, or a saved .pt file",
         )
-    if not STRATEGIES[strategy]:
-        raise InputError(f"capture={strategy!r} is not available yet", hint="use 'auto', 'export' or 'dynamo'")
 
 
 def _take(

@@ -12,7 +12,7 @@ from onnx_lab.errors import InternalLoweringError, UnsupportedCaseError
 from onnx_lab.lower import dtypes
 from onnx_lab.lower.builder import Builder
 from onnx_lab.program.graph import Call, Ref, Region
-from onnx_lab.program.spec import Dim, ScalarSpec, Spec, SymDim, TensorSpec
+from onnx_lab.program.spec import Dim, ListSpec, ScalarSpec, Spec, SymDim, TensorSpec
 
 if TYPE_CHECKING:
     from onnx_lab.lower.lowerer import Lowerer
@@ -92,6 +92,8 @@ class Context:
         spec = self.call.spec
         if isinstance(spec, ScalarSpec):
             return dtypes.SCALAR_TYPE[spec.kind]
+        if isinstance(spec, ListSpec):
+            return dtypes.onnx_type(spec.dtype)
         return dtypes.onnx_type(self.out.dtype)
 
     @property
@@ -349,6 +351,24 @@ class Context:
     def body(self, region: Region, arguments: Sequence[Any], wrap: Any = None) -> tuple[ir.Graph, list[ir.Value]]:
         """Lower a region without parameters of its own (an If branch): see Lowerer.body."""
         return self._lowerer.branch(region, arguments, wrap)
+
+    def parameter(self, name: str, spec: Spec) -> ir.Value:
+        """A value of its own for a parameter of a loop's body.
+
+        Raises:
+            UnsupportedCaseError: it is complex.
+        """
+        if isinstance(spec, ListSpec):
+            return ir.Value(name=name, type=ir.SequenceType(ir.TensorType(dtypes.onnx_type(spec.dtype))))
+        if isinstance(spec, ScalarSpec):
+            value = ir.Value(name=name, type=ir.TensorType(dtypes.SCALAR_TYPE[spec.kind]), shape=ir.Shape([]))
+            value.meta["onnx_lab.number"] = True
+            return value
+        assert isinstance(spec, TensorSpec)
+        if spec.dtype in dtypes.COMPLEX_NAMES:
+            self.unsupported("a variable of the loop", spec, "keep real and imaginary parts in two variables")
+        dims = [dim.expr if isinstance(dim, SymDim) else dim for dim in spec.shape]
+        return ir.Value(name=name, type=ir.TensorType(dtypes.onnx_type(spec.dtype)), shape=ir.Shape(dims))
 
     def loop_body(self, inputs: Sequence[ir.Value], make: Any, name: str) -> ir.Graph:
         """A graph with ``inputs`` whose outputs are what ``make()`` returns, built in its own scope."""

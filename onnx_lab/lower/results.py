@@ -11,7 +11,7 @@ from onnx_lab.lower import dtypes
 from onnx_lab.lower.builder import Builder
 from onnx_lab.lower.complex import Complex, is_complex
 from onnx_lab.program.graph import Call
-from onnx_lab.program.spec import ScalarSpec, Spec, SymDim, TensorSpec
+from onnx_lab.program.spec import ListSpec, ScalarSpec, Spec, SymDim, TensorSpec
 
 
 def bind_result(call: Call, spec: Spec, result: Any, builder: Builder, index: int | None = None) -> Any:
@@ -32,6 +32,8 @@ def bind_result(call: Call, spec: Spec, result: Any, builder: Builder, index: in
         return result
     if isinstance(result, (list, tuple)) and len(result) == 1:
         result = result[0]
+    if isinstance(spec, ListSpec):
+        return _bind_list(call, spec, result, index)
     if is_complex(spec):
         return _bind_complex(call, spec, result, index)
     if not isinstance(result, ir.Value):
@@ -40,6 +42,16 @@ def bind_result(call: Call, spec: Spec, result: Any, builder: Builder, index: in
         result = builder.constants.get(result, _expected(spec))
     _check(call, spec, result)
     _annotate(call, spec, result, index)
+    return result
+
+
+def _bind_list(call: Call, spec: ListSpec, result: Any, index: int | None) -> ir.Value:
+    if not isinstance(result, ir.Value) or not isinstance(result.type, ir.SequenceType):
+        raise _broken(call, f"returned {_describe(result)} where torch has a list")
+    if result.dtype != dtypes.onnx_type(spec.dtype):
+        raise _broken(call, f"made a list of {result.dtype} where torch has {spec}")
+    if result.producer() is not None and result.name is None:
+        result.name = call.name if index is None else f"{call.name}_{index}"
     return result
 
 
@@ -58,6 +70,8 @@ def placeholder(spec: Spec, name: str) -> Any:
         return tuple(placeholder(one, f"{name}_{index}") for index, one in enumerate(spec))
     if spec is None:
         return None
+    if isinstance(spec, ListSpec):
+        return ir.Value(name=name, type=ir.SequenceType(ir.TensorType(dtypes.onnx_type(spec.dtype))))
     made = []
     for suffix in ("_real", "_imag") if is_complex(spec) else ("",):
         value = ir.Value(name=name + suffix, type=ir.TensorType(_expected(spec)), shape=ir.Shape(_dims(spec)))

@@ -67,8 +67,24 @@ class ScalarSpec:
         return f"{self.kind}({self.expr})" if self.expr else self.kind
 
 
+@dataclass(frozen=True, slots=True)
+class ListSpec:
+    """A list of tensors whose length only the run tells.
+
+    Attributes:
+        dtype: of all tensors in it.
+        shape: what all of them have in common: a dim that differs is a SymDim of its own.
+    """
+
+    dtype: str
+    shape: tuple[Dim, ...]
+
+    def __str__(self) -> str:
+        return f"list of {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
 # A call with several results has a tuple; None stands for an absent result.
-Spec = TensorSpec | ScalarSpec | tuple["Spec", ...] | None
+Spec = TensorSpec | ScalarSpec | ListSpec | tuple["Spec", ...] | None
 
 
 @dataclass(frozen=True, slots=True)

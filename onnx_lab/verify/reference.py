@@ -16,6 +16,18 @@ from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region
 from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.spec import DType
 
+# Lists of scripted programs, by key; each gives a new list.
+_LISTS: dict[str, Callable[..., Any]] = {
+    "list::pack": lambda items, dtype: list(items),
+    "list::append": lambda items, item: [*items, item],
+    "list::insert": lambda items, index, item: [*items[:index], item, *items[index:]],
+    "list::set": lambda items, index, item: [item if at == index % len(items) else one for at, one in enumerate(items)],
+    "list::pop": lambda items, index: [one for at, one in enumerate(items) if at != index % len(items)],
+    "list::get": lambda items, index: items[index],
+    "list::len": len,
+    "list::stack": torch.stack,
+    "list::cat": torch.cat,
+}
 _PYTHON = {"_operator": operator, "math": math, "builtins": builtins, "torch": torch}
 # Their schemas hide that they write the running statistics (arguments 3 and 4).
 _WRITE_STATISTICS = {"aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm"}
@@ -146,6 +158,8 @@ def function_of(key: str) -> Callable[..., Any]:
     Raises:
         VerificationError: there is none.
     """
+    if key in _LISTS:
+        return _LISTS[key]
     parts = OpKey(key)
     module = _PYTHON.get(parts.namespace)
     if module is not None:

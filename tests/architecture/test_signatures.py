@@ -16,7 +16,7 @@ from onnx_lab.program.op_key import OpKey
 
 ops.load()
 # Keys without a schema, and operators of packages that need not be installed.
-NO_SCHEMA = {"_operator", "math", "torch", "higher_order"}
+NO_SCHEMA = {"list", "script", "_operator", "math", "torch", "higher_order"}
 OPTIONAL = {"torchvision", "transformers", "quantized_decomposed"}
 # `self` cannot be read well in a function that is no method, and `from` is a word of the language.
 RENAMED = {"self": "x", "from": "from_"}

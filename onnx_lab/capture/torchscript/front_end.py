@@ -1,0 +1,109 @@
+"""capture="script" and capture="trace": from what the user gives to a captured graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnx_lab.capture.captured import Capture, copied
+from onnx_lab.capture.failure import reason
+from onnx_lab.capture.shapes import read_request
+from onnx_lab.capture.signature import bind, read_signature, rename_inputs
+from onnx_lab.capture.torchscript.kept import script_mode, script_state_kept
+from onnx_lab.capture.torchscript.script import Program, evaluate
+from onnx_lab.capture.torchscript.signature import script_signature
+from onnx_lab.errors import CaptureError
+from onnx_lab.program.source import Source
+
+# Torch does not declare it as public.
+_plain_execution: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+_DEPRECATED = (
+    "torch.jit is deprecated by torch (use torch.export for new code); this works as long as torch itself scripts, "
+    "traces and reads such programs"
+)
+
+
+@dataclass(slots=True)
+class ScriptCapture(Capture):
+    """A capture of a scripted module or function, which runs eagerly without torch's optimizing executor."""
+
+    def run_eager(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        args, kwargs = copied((tuple(args), dict(kwargs)))
+        # What it returns may be its own state, which is put back on leaving.
+        with (
+            script_mode(self.model, self.training),
+            script_state_kept(self.model),
+            torch.no_grad(),
+            _plain_execution(False),
+        ):
+            return copied(self.model(*args, **kwargs))
+
+
+def is_script(model: Any) -> bool:
+    return isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+
+
+@contextmanager
+def quiet_deprecations(notes: list[str]) -> Iterator[None]:
+    """Inside, torch's warnings that torch.jit is deprecated are one note."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        if issubclass(one.category, DeprecationWarning) and "torch.jit" in str(one.message):
+            if _DEPRECATED not in notes:
+                notes.append(_DEPRECATED)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def scripted(model: torch.nn.Module, notes: list[str]) -> Any:
+    """``torch.jit.script(model)``.
+
+    Raises:
+        CaptureError: TorchScript does not take the model's code; it names the line.
+    """
+    try:
+        with quiet_deprecations(notes):
+            return torch.jit.script(model)
+    except Exception as error:  # the compiler raises many types
+        raise _not_scriptable(model, error) from error
+
+
+def _not_scriptable(model: torch.nn.Module, error: Exception) -> CaptureError:
+    from onnx_lab.capture.torchscript.graphs import source_in
+
+    source = source_in(str(error))
+    return CaptureError(
+        f"{type(model).__name__} cannot be scripted: TorchScript does not take this Python",
+        source=source if source.file is not None else Source(),
+        seen=reason(error),
+        hint="use capture='export', or rewrite that line in the part of Python that TorchScript has",
+    )
+
+
+def capture_script(
+    script: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, model: Any, front_end: str, training: str,
+    dynamic_shapes: Any, dynamic_axes: Any, input_names: Any, output_names: Any, notes: list[str],
+) -> Capture:  # fmt: skip
+    """The capture of a scripted or traced program; ``model`` is what runs eagerly for comparison.
+
+    Raises:
+        InputError: the inputs do not fit the program.
+        CaptureError: the program does what no graph can hold.
+    """
+    program = Program.of(script)
+    forward = script_signature(program.schema, method=program.method)
+    signature = read_signature(script, args, kwargs, forward)
+    rename_inputs(signature, input_names)
+    bound = bind(forward, args, kwargs)
+    request = read_request(dynamic_shapes, dynamic_axes, signature, bound, script, args, kwargs)
+    graph = evaluate(program, bound, signature, request, front_end, output_names)
+    graph.notes += notes
+    kind = ScriptCapture if is_script(model) else Capture
+    return kind(graph, None, signature, model, training)

@@ -1,0 +1,132 @@
+"""Evaluates a TorchScript program in part: what is known is done at once, the rest becomes calls on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from onnx_lab.capture.torchscript import branches, containers, loops, operators, scalars
+from onnx_lab.capture.torchscript.graphs import SourceOf, body_of_function, operator_key
+from onnx_lab.capture.torchscript.objects import Objects
+from onnx_lab.capture.torchscript.prim import PRIM
+from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.values import ObjectCell, Value, is_known
+from onnx_lab.errors import CaptureError
+from onnx_lab.program.source import Source
+
+Frame = dict[int, Value]
+_DEEPEST_CALL = 200
+
+
+class Interpreter:
+    """One evaluation of a program.
+
+    Attributes:
+        tape: receives the calls.
+        objects: modules and objects with their attributes.
+    """
+
+    def __init__(self, tape: Tape, objects: Objects) -> None:
+        self.tape = tape
+        self.objects = objects
+        self._sources = SourceOf()
+        self._caller = tape.source
+        self._depth = 0
+        self._functions: dict[tuple[str, int], Any] = {}
+
+    # -- graphs and blocks --------------------------------------------------------------------------
+
+    def call(self, graph: Any, args: list[Value], caller: Source) -> list[Value]:
+        """The outputs of a graph (of a method or function) for these arguments."""
+        if self._depth > _DEEPEST_CALL:
+            raise CaptureError("the program calls itself without an end", source=caller)
+        outer, self._caller = self._caller, caller
+        self._depth += 1
+        try:
+            return self.block(graph, args, {})
+        finally:
+            self._caller, self.tape.source = outer, caller
+            self._depth -= 1
+
+    def method(self, target: ObjectCell, name: str, args: list[Value]) -> Value:
+        """What a method of a module or object returns."""
+        graph = self._graph_of(target, name)
+        modules = (*self.tape.source.modules, (target.path, target.type_name))
+        [result] = self.call(graph, [target, *args], replace(self.tape.source, modules=modules))
+        return result
+
+    def _graph_of(self, target: ObjectCell, name: str) -> Any:
+        if target.script is None or not target.script._has_method(name):
+            raise CaptureError(
+                f"{target.type_name}.{name} cannot be read: the program makes an object of a scripted class",
+                source=self.tape.source,
+                hint="use functions, tuples or NamedTuples in place of the class",
+            )
+        return target.script._get_method(name).graph
+
+    def block(self, block: Any, args: list[Value], frame: Frame) -> list[Value]:
+        """Run a block's nodes; ``frame`` holds the values of the blocks around it."""
+        for given, value in zip(block.inputs(), args, strict=True):
+            frame[given.unique()] = value
+        for node in block.nodes():
+            self._node(node, frame)
+        return [frame[value.unique()] for value in block.outputs()]
+
+    # -- nodes --------------------------------------------------------------------------------------
+
+    def _node(self, node: Any, frame: Frame) -> None:
+        self.tape.source = self._sources.read(node, self._caller)
+        kind = str(node.kind())
+        if kind == "prim::If":
+            results = branches.run(self, node, frame)
+        elif kind == "prim::Loop":
+            results = loops.run(self, node, frame)
+        elif kind == "prim::CallMethod":
+            target, *args = (frame[value.unique()] for value in node.inputs())
+            results = [self.method(target, node.s("name"), args)]
+        elif kind == "prim::CallFunction":
+            results = self._function(node, [frame[value.unique()] for value in list(node.inputs())[1:]])
+        else:
+            results = self._operator(node, kind, [frame[value.unique()] for value in node.inputs()])
+        for output, value in zip(node.outputs(), results, strict=True):
+            frame[output.unique()] = value
+
+    def _function(self, node: Any, args: list[Value]) -> list[Value]:
+        # A function is one for all its callers, but its default arguments are types of its own: by name.
+        function = next(iter(node.inputs()))
+        key = (str(function.type()), len(args))
+        if key not in self._functions:
+            self._functions[key] = body_of_function(node)
+        return self.call(self._functions[key], args, self.tape.source)
+
+    def _operator(self, node: Any, kind: str, args: list[Value]) -> list[Value]:
+        special: Callable[..., Any] | None = PRIM.get(kind)
+        if special is not None:
+            made = special(self, node, args)
+            return list(made) if node.outputsSize() != 1 else [made]
+        if scalars.is_scalar_operator(args):
+            return [scalars.compute(self.tape, kind, args)]
+        handler = containers.find(kind, args)
+        if handler is not None:
+            made = handler(self.tape, args)
+            return [made] if node.outputsSize() == 1 else []
+        if kind.startswith("prim::"):
+            return self._unknown(node, kind, args)
+        return self._call(node, args)
+
+    def _call(self, node: Any, args: list[Value]) -> list[Value]:
+        made = operators.run(self.tape, operator_key(node), args)
+        count = node.outputsSize()
+        return [made] if count == 1 else list(made) if count else []
+
+    def _unknown(self, node: Any, kind: str, args: list[Value]) -> list[Value]:
+        key = operator_key(node)
+        if key != kind and all(map(is_known, args)):
+            return [operators.run(self.tape, key, args)]
+        what = f"the Python function {node.pyname()}" if kind == "prim::PythonOp" else kind
+        raise CaptureError(
+            f"the program calls {what}, which no graph can hold",
+            source=self.tape.source,
+            hint="leave that call out of the exported part, or write it with tensor operations",
+        )

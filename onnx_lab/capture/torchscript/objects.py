@@ -1,0 +1,102 @@
+"""Modules and objects of scripted classes: their attributes, read when needed, written into cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnx_lab.capture.torchscript import operators
+from onnx_lab.capture.torchscript.graphs import class_name
+from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.values import DictCell, ListCell, ObjectCell, TensorValue, Value
+from onnx_lab.errors import CaptureError
+
+
+class Objects:
+    """The objects of one program; a submodule that is reached twice is one object."""
+
+    def __init__(self, tape: Tape, parameters: frozenset[str]) -> None:
+        self._tape = tape
+        self._parameters = parameters
+        self._modules: dict[str, ObjectCell] = {}
+        # State that is an input of the exported model: by target.
+        self.given: dict[str, Value] = {}
+
+    def module(self, script: Any, path: str) -> ObjectCell:
+        """The object of a torch._C.ScriptModule or ScriptObject at a path."""
+        found = self._modules.get(path)
+        if found is None:
+            found = next((one for one in self._modules.values() if one.script == script), None)
+        if found is None:
+            found = self._tape.cell(ObjectCell(script, path, class_name(script._type())))
+        self._modules[path] = found
+        return found
+
+    def create(self, type_: Any) -> ObjectCell:
+        """A new object of a scripted class."""
+        return self._tape.cell(ObjectCell(None, "", class_name(type_)))
+
+    def read(self, cell: ObjectCell, name: str) -> Value:
+        """The value that an attribute has now.
+
+        Raises:
+            CaptureError: it is of a type that graphs do not have.
+        """
+        return cell.content[name] if name in cell.content else self.read_initial(cell, name)
+
+    def read_initial(self, cell: ObjectCell, name: str) -> Value:
+        """The value that an attribute had before the call."""
+        if name not in cell.initial:
+            cell.initial[name] = self._load(cell, name)
+        return cell.initial[name]
+
+    def _load(self, cell: ObjectCell, name: str) -> Value:
+        target = f"{cell.path}.{name}" if cell.path else name
+        if target in self.given:
+            return self.given[target]
+        value = cell.script.getattr(name)
+        if isinstance(value, torch.Tensor):
+            kind = "parameter" if target in self._parameters else "buffer"
+            return self._tape.weight(value, target, kind)
+        if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)):
+            return self.module(value, target)
+        if hasattr(value, "_c"):
+            return self.module(value._c, target)
+        if value is None or isinstance(value, (int, float, str, list, tuple, dict, torch.dtype, torch.device)):
+            return operators.from_python(self._tape, value, target)
+        raise CaptureError(
+            f"the attribute {target} is a {type(value).__name__}",
+            source=self._tape.source,
+            hint="keep tensors, numbers, strings, and lists, tuples and dicts of them in attributes that forward reads",
+        )
+
+    def written(self) -> dict[str, Value]:
+        """What attributes hold that the program has written (or whose list or dict it has changed), by target."""
+        found: dict[str, Value] = {}
+        for path, cell in self._modules.items():
+            if cell.path != path:
+                continue
+            prefix = f"{path}." if path else ""
+            found |= {prefix + name: value for name, value in cell.content.items()}
+        return found
+
+    def containers(self) -> dict[str, ListCell | DictCell]:
+        """Lists and dicts that attributes held before the call, by target."""
+        return {
+            f"{path}.{name}" if path else name: value
+            for path, cell in self._modules.items()
+            if cell.path == path
+            for name, value in cell.initial.items()
+            if isinstance(value, (ListCell, DictCell))
+        }
+
+    def tensors(self) -> dict[str, TensorValue]:
+        """Tensors that attributes held before the call, by target."""
+        return {
+            f"{path}.{name}" if path else name: value
+            for path, cell in self._modules.items()
+            if cell.path == path
+            for name, value in cell.initial.items()
+            if isinstance(value, TensorValue)
+        }

@@ -1,0 +1,295 @@
+"""The calls that an evaluation leaves, and the values that stand for their results."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, statically_known_true
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from onnx_lab.capture.converter import FxConverter
+from onnx_lab.capture.sizes import SymbolNames
+from onnx_lab.capture.torchscript.values import (
+    Cell,
+    DictCell,
+    ListCell,
+    Number,
+    ObjectCell,
+    Sequence,
+    TensorValue,
+    Value,
+)
+from onnx_lab.program.graph import Call, Ref, Weight
+from onnx_lab.program.op_key import OpKey
+from onnx_lab.program.source import UNKNOWN, Source
+from onnx_lab.program.spec import ListSpec, ScalarSpec, Spec, TensorSpec
+
+Snapshot = list[tuple[Cell, Any]]
+C = TypeVar("C", ListCell, DictCell, ObjectCell)
+
+
+class Attempt:
+    """Calls that are kept only if they are accepted."""
+
+    def __init__(self) -> None:
+        self.accepted = False
+
+    def accept(self) -> None:
+        self.accepted = True
+
+
+class Tape:
+    """Records calls, block by block.
+
+    Attributes:
+        calls: of the block that is open.
+        source: of what is evaluated now.
+        weights: by name.
+    """
+
+    def __init__(self, reserved: set[str]) -> None:
+        self.environment = ShapeEnv()
+        self.mode = FakeTensorMode(shape_env=self.environment, allow_non_fake_inputs=True)
+        self.symbols = SymbolNames()
+        self.converter = FxConverter(self.symbols.rename)
+        self.calls: list[Call] = []
+        self.weights: dict[str, Weight] = {}
+        self.notes: list[str] = []
+        self.source: Source = UNKNOWN
+        self.conditional = 0  # how many branches and loops are open
+        self._taken = set(reserved)
+        self._numbers: ChainMap[Any, Ref] = ChainMap()
+        self._cells: list[Cell] = []
+        self._weight_values: dict[int, TensorValue] = {}
+        self._next: dict[str, int] = {}
+        # Fresh dims that may be 1 at run time, where broadcasting makes another shape than for any other size.
+        self.possibly_one: set[Any] = set()
+        self._fresh_sizes: set[Any] = set()
+
+    # -- names --------------------------------------------------------------------------------------
+
+    def claim(self, wanted: str) -> str:
+        name, number = wanted, self._next.get(wanted, 1)
+        while name in self._taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self._next[wanted] = number
+        self._taken.add(name)
+        return name
+
+    # -- fakes --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def abstractly(self) -> Iterator[None]:
+        """Inside, operators run on shapes only."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(self.mode)
+            stack.enter_context(enable_python_dispatcher())
+            yield
+
+    def input_size(self, name: str, example: int, lower: int | None, upper: int | None) -> torch.SymInt:
+        """The size of a dynamic axis of an input."""
+        source = ConstantSource(name)
+        symbol = self.environment.create_symbol(
+            example, source=source, dynamic_dim=DimDynamic.DYNAMIC, do_not_specialize_zero_one=True
+        )
+        self.environment.var_to_range[symbol] = ValueRanges(lower or 0, int_oo if upper is None else upper)
+        made = self.environment.create_symintnode(symbol, hint=example, source=source)
+        assert isinstance(made, torch.SymInt)
+        return made
+
+    def fresh(self, kind: str, *, size: bool = False) -> Any:
+        """Something of which only the run tells the value; a ``size`` is not negative."""
+        if kind == "float":
+            return self.environment.create_unbacked_symfloat()
+        if kind == "bool":
+            return self.environment.create_unbacked_symbool()
+        made = self.environment.create_unbacked_symint()
+        if size:
+            torch._check(made >= 0)
+            self._fresh_sizes.add(made.node.expr)
+        return made
+
+    def is_fresh(self, size: Any) -> bool:
+        """Whether a size is one that only the run tells: no dim of an input takes part in it."""
+        return any(symbol in self._fresh_sizes for symbol in size.node.expr.free_symbols)
+
+    def fake(self, dtype: torch.dtype, shape: Any) -> torch.Tensor:
+        with self.abstractly():
+            return torch.empty(tuple(shape), dtype=dtype)
+
+    # -- calls --------------------------------------------------------------------------------------
+
+    def emit(
+        self, key: str, args: tuple[Any, ...], result: Any, *, kwargs: dict[str, Any] | None = None,
+        regions: tuple[Any, ...] = (), name: str | None = None,
+    ) -> Value:  # fmt: skip
+        """Append a call; ``result`` tells what is known of its results (fakes, symbolic numbers, tuples of them)."""
+        op = OpKey(key)
+        call_name = self.claim(name or op.name.strip("_") or "call")
+        self.calls.append(Call(call_name, op, args, kwargs or {}, self.spec(result), self.source, regions))
+        return self.wrap(Ref(call_name), result)
+
+    def wrap(self, ref: Ref, result: Any) -> Value:
+        """The value that a result is: several results are picked one by one."""
+        if isinstance(result, (tuple, list)):
+            items = tuple(
+                self.emit("_operator::getitem", (ref, index), one, name=f"{ref.name}_{index}")
+                for index, one in enumerate(result)
+            )
+            return items if isinstance(result, tuple) else self.list(list(items))
+        if isinstance(result, torch.Tensor):
+            return TensorValue(result, ref)
+        if isinstance(result, Sequence):
+            return Sequence(ref, result.item, result.numbers)
+        if isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self.number(result, ref)
+        return result
+
+    def number(self, sym: Any, ref: Ref) -> Value:
+        """A computed number; one that turns out to be known is a plain Python number."""
+        expression = sym.node.expr
+        if getattr(expression, "is_Integer", False) and isinstance(sym, torch.SymInt):
+            return int(expression)
+        if isinstance(sym, torch.SymBool):
+            if statically_known_true(sym):
+                return True
+            if statically_known_true(torch.sym_not(sym)):
+                return False
+        self._numbers.setdefault(expression, ref)
+        return Number(sym, ref)
+
+    def size(self, tensor: TensorValue, axis: int) -> Value:
+        """One size of a tensor: an int where that is known."""
+        found: Any = tensor.fake.shape[axis]
+        if isinstance(found, int):
+            return found
+        known = self._numbers.get(found.node.expr)
+        if known is not None:
+            return Number(found, known)
+        return self.emit("aten::sym_size.int", (tensor.ref, axis), found, name=f"{tensor.ref.name}_size")
+
+    def spec(self, value: Any) -> Spec:
+        if isinstance(value, Sequence):
+            item = self.converter.spec(value.item)
+            assert isinstance(item, TensorSpec)
+            return ListSpec(item.dtype, item.shape)
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return ScalarSpec("int", str(self.converter.dim(value)))
+        if isinstance(value, (tuple, list)):
+            return tuple(map(self.spec, value))
+        return self.converter.spec(value)
+
+    def weight(self, tensor: torch.Tensor, target: str, kind: str) -> TensorValue:
+        """A parameter, buffer or constant of the program."""
+        found = self._weight_values.get(id(tensor))
+        if found is None:
+            name = self.claim(target.replace(".", "_") or "constant")
+            fake = self.mode.from_tensor(tensor.detach(), static_shapes=True)
+            spec = self.converter.spec(fake)
+            assert isinstance(spec, TensorSpec)
+            self.weights[name] = Weight(name, spec, tensor, kind, target)
+            found = TensorValue(fake, Ref(name))
+            self._weight_values[id(tensor)] = found
+        return found
+
+    def is_weight(self, value: TensorValue) -> bool:
+        return value.ref.name in self.weights
+
+    # -- blocks -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self, calls: list[Call] | None = None) -> Iterator[list[Call]]:
+        """Inside, calls go to a list of their own (or on a given one); what is learned of numbers stays inside."""
+        outer_calls, outer_numbers = self.calls, self._numbers
+        self.calls = [] if calls is None else calls
+        self._numbers = outer_numbers.new_child()
+        self.conditional += 1
+        try:
+            yield self.calls
+        finally:
+            self.calls, self._numbers = outer_calls, outer_numbers
+            self.conditional -= 1
+
+    @contextmanager
+    def attempt(self) -> Iterator[Attempt]:
+        """Inside, calls and numbers are kept only if they are accepted."""
+        outer_calls, outer_numbers = self.calls, self._numbers
+        self.calls, self._numbers = [], outer_numbers.new_child()
+        made = Attempt()
+        try:
+            yield made
+        finally:
+            calls, numbers = self.calls, self._numbers.maps[0]
+            self.calls, self._numbers = outer_calls, outer_numbers
+            if made.accepted:
+                self.calls += calls
+                self._numbers.update(numbers)
+
+    # -- cells --------------------------------------------------------------------------------------
+
+    def list(self, items: list[Value]) -> ListCell:
+        return self.cell(ListCell(items))
+
+    def cell(self, made: C) -> C:
+        self._cells.append(made)
+        return made
+
+    def snapshot(self) -> Snapshot:
+        """What every cell holds now."""
+        return [(cell, _copied(cell.content)) for cell in self._cells]
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Cells hold again what they held; those made since are forgotten."""
+        del self._cells[len(snapshot) :]
+        for cell, content in snapshot:
+            cell.content = _copied(content)
+
+    def changed(self, snapshot: Snapshot) -> dict[int, tuple[Cell, Any]]:
+        """Cells of a snapshot that hold something else now: by position, with what they hold."""
+        return {
+            index: (cell, _copied(cell.content))
+            for index, (cell, content) in enumerate(snapshot)
+            if not _same(cell.content, content)
+        }
+
+
+def _copied(content: Any) -> Any:
+    if isinstance(content, list):
+        return list(content)
+    return dict(content) if isinstance(content, Mapping) else content
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+    return one is other
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two values are one and the same: equal plain data, or the same object."""
+    if one is other:
+        return True
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    if isinstance(one, Number) and isinstance(other, Number):
+        return one.ref == other.ref
+    if isinstance(one, TensorValue) and isinstance(other, TensorValue):
+        return one.ref == other.ref
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (float, complex)):
+        return repr(one) == repr(other)  # NaN is itself, and zero has a sign
+    return isinstance(one, (int, str, torch.dtype, torch.device)) and one == other
