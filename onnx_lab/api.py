@@ -10,12 +10,14 @@ from typing import Any
 from onnx_lab import ops, opsets
 from onnx_lab.capture.captured import Capture
 from onnx_lab.capture.functionalize import drop_dead_calls, functionalize
+from onnx_lab.capture.state import expose_state
 from onnx_lab.capture.strategies import capture as capture_model
 from onnx_lab.errors import InputError, OnnxLabError
 from onnx_lab.lower.lowerer import Lowerer
 from onnx_lab.lower.provenance import write_metadata
 from onnx_lab.operators import Coverage
 from onnx_lab.passes import pipeline
+from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.report import Report
 from onnx_lab.result import ExportResult
 
@@ -46,7 +48,8 @@ def export(
     """Export a PyTorch model to ONNX.
 
     Args:
-        model: an ``nn.Module``, or a ``torch.export.ExportedProgram``.
+        model: an ``nn.Module``, a scripted or traced module or function, the path of a saved one (``.pt``), or a
+            ``torch.export.ExportedProgram``.
         args: example positional inputs; a single tensor stands for a tuple of one.
         f: where to write the model; nothing is written without it (see ``ExportResult.save``).
         kwargs: example keyword inputs.
@@ -56,9 +59,12 @@ def export(
         dynamic_shapes: as ``torch.export.export`` takes it; a plain string names a dynamic dim.
         dynamic_axes: ``{input name: {axis: dim name}}``, as ``torch.onnx.export`` takes it.
         external_data: with ``f``: keep the weights in ``<f>.data`` beside the model.
-        capture: ``auto`` (torch.export, then TorchDynamo), ``export`` or ``dynamo``.
+        capture: ``auto`` (torch.export, then TorchDynamo; a scripted program as it is), ``export``, ``dynamo``,
+            ``script`` or ``trace``.
         training: ``eval``, ``preserve`` or ``train``: the mode that the model is captured in.
-        state: ``frozen``: one call of the model equals one eager call from the current state.
+        state: what becomes of buffers and attributes that forward writes. ``frozen``: one call of the model
+            equals one eager call from the current state. ``io``: each is one more input and one more output, after
+            the model's own (see ``ExportResult.initial_state``).
         lowerings: ``{"namespace::op.overload": fn(ctx, *schema arguments)}`` for this export only.
         verify: compare with eager on the example inputs before anything is written.
         on_stage: called with the name of each stage as it begins.
@@ -81,7 +87,7 @@ def export(
         captured = _capture(
             model, args, kwargs, report,
             strategy=capture, training=training, dynamic_shapes=dynamic_shapes, dynamic_axes=dynamic_axes,
-            input_names=input_names, output_names=output_names,
+            input_names=input_names, output_names=output_names, state=state,
         )  # fmt: skip
         result = _lower(captured, opset, lowerings, report, _as_tuple(args), dict(kwargs or {}))
         if verify:
@@ -139,17 +145,28 @@ def coverage(
 
 
 def _capture(
-    model: Any, args: Any, kwargs: Mapping[str, Any] | None, report: Report, *, strategy: str, **options: Any
-) -> Capture:
+    model: Any, args: Any, kwargs: Mapping[str, Any] | None, report: Report, *, strategy: str, state: str = "frozen",
+    **options: Any,
+) -> Capture:  # fmt: skip
     with report.stage("capture"):
         captured = capture_model(
-            model, _as_tuple(args), dict(kwargs or {}), strategy=strategy, report=report, **options
+            model, _as_tuple(args), dict(kwargs or {}), strategy=strategy, report=report, state=state, **options
         )
     with report.stage("functionalize"):
         functionalize(captured.graph)
+        if state == "io":
+            captured.state = captured.state or expose_state(captured.graph)
+        elif captured.graph.state_writes:
+            report.notes.append(_frozen_state(captured.graph))
         drop_dead_calls(captured.graph)
     report.notes.extend(note for note in captured.graph.notes if note not in report.notes)
     return captured
+
+
+def _frozen_state(graph: CapturedGraph) -> str:
+    names = list(dict.fromkeys(one.target for one in graph.state_writes))
+    listed = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    return f"forward writes {listed}: frozen as they were before the call (state='io' makes inputs and outputs of them)"
 
 
 def _lower(
@@ -172,8 +189,6 @@ def _as_tuple(args: Any) -> tuple[Any, ...]:
 def _check_state(state: str) -> None:
     if state not in _STATES:
         raise InputError(f"state={state!r} is not known", hint=f"use one of {', '.join(_STATES)}")
-    if state == "io":
-        raise InputError("state='io' is not available yet", hint="use state='frozen': one call equals one eager call")
 
 
 def _refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any]) -> None:

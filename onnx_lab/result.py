@@ -63,6 +63,17 @@ class ExportResult:
     def opset(self) -> int:
         return self.model.graph.opset_imports[""]
 
+    @property
+    def initial_state(self) -> dict[str, Any]:
+        """With ``state="io"``: what the model's state was at the export, as arrays by input name.
+
+        The outputs that follow the model's own are the state after the call, in the order of these inputs.
+        """
+        from onnx_lab.verify.arrays import plain
+
+        state = self._capture.state
+        return {} if state is None else {name: plain(value).array for name, value in state.initial.items()}
+
     # -- files --------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], external_data: bool | None = None) -> list[Path]:
@@ -124,7 +135,7 @@ class ExportResult:
         from onnx_lab.view.diff_frame import as_diff_frame
 
         given, keywords = self._inputs(args, kwargs)
-        feeds = self._capture.signature.flatten_inputs(given, keywords)
+        feeds = self._capture.feeds(given, keywords)
         return as_diff_frame(diff(self.captured, self.model, self.values, feeds, **options))
 
     def _inputs(self, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -61,7 +61,7 @@ def functionalize(graph: CapturedGraph) -> None:
         if worker.was_written(name) and weight.target not in written:
             graph.state_writes.append(StateWrite(weight.target, worker.read(Ref(name))))
     for given in graph.inputs:
-        if worker.was_written(given.name):
+        if worker.was_written(given.name) and not given.state:
             graph.notes.append(f"forward writes to its input {given.name}: the exported model leaves it as it is")
 
 

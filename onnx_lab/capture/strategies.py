@@ -59,6 +59,7 @@ def capture(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     training: str = "eval",
+    state: str = "frozen",
     report: Report | None = None,
 ) -> Capture:
     """Capture a model on example inputs.
@@ -78,7 +79,7 @@ def capture(
     if is_script(model) or strategy in ("script", "trace"):
         return _torchscript(
             model, args, kwargs or {}, report, strategy=strategy, training=training, dynamic_shapes=dynamic_shapes,
-            dynamic_axes=dynamic_axes, input_names=input_names, output_names=output_names,
+            dynamic_axes=dynamic_axes, input_names=input_names, output_names=output_names, state=state,
         )  # fmt: skip
     signature = read_signature(model, args, kwargs or {})
     args, kwargs = _distinct(_in_order(signature, args, kwargs or {}))

@@ -84,12 +84,14 @@ class Weight:
 class GraphInput:
     """An input tensor, or a symbolic number (``spec`` is a ScalarSpec) that the caller gives.
 
-    ``axis_names`` holds the dimension names that the user asked for.
+    ``axis_names`` holds the dimension names that the user asked for; ``state`` marks what the model
+    itself held before it was exported.
     """
 
     name: str
     spec: Spec
     axis_names: dict[int, str] = field(default_factory=dict)
+    state: bool = False
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import torch
 from onnx_lab.errors import OnnxLabError, VerificationError
 from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region
 from onnx_lab.program.op_key import OpKey
-from onnx_lab.program.spec import DType
+from onnx_lab.program.spec import DType, ScalarSpec, Spec
 
 # Lists of scripted programs, by key; each gives a new list.
 _LISTS: dict[str, Callable[..., Any]] = {
@@ -45,7 +45,8 @@ def run_calls(graph: CapturedGraph, inputs: Mapping[str, Any]) -> Iterator[tuple
     missing = [given.name for given in graph.inputs if given.name not in inputs]
     if missing:
         raise VerificationError(f"no value for input {missing[0]}", seen=f"values for {', '.join(inputs) or 'none'}")
-    interpreter = _Interpreter({name: weight.tensor for name, weight in graph.weights.items()} | dict(inputs))
+    given = {one.name: _as_declared(inputs[one.name], one.spec) for one in graph.inputs}
+    interpreter = _Interpreter({name: weight.tensor for name, weight in graph.weights.items()} | given)
     left = Counter(ref.name for call in graph.calls for ref in call.refs())
     for call in graph.calls:
         # Not around the yield: the caller's code runs there.
@@ -57,6 +58,11 @@ def run_calls(graph: CapturedGraph, inputs: Mapping[str, Any]) -> Iterator[tuple
             left[name] -= name != call.name
             if left[name] <= 0:
                 interpreter.values.pop(name, None)
+
+
+def _as_declared(value: Any, spec: Spec) -> Any:
+    """An input that the program knows as a number comes as a tensor of one element."""
+    return value.item() if isinstance(spec, ScalarSpec) and isinstance(value, torch.Tensor) else value
 
 
 class _Interpreter:

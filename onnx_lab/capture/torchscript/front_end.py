@@ -5,19 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from onnx_lab.capture.captured import Capture, copied
+from onnx_lab.capture.captured import Capture
 from onnx_lab.capture.failure import reason
 from onnx_lab.capture.shapes import read_request
 from onnx_lab.capture.signature import bind, read_signature, rename_inputs
 from onnx_lab.capture.torchscript.kept import script_mode, script_state_kept
-from onnx_lab.capture.torchscript.script import Program, evaluate
+from onnx_lab.capture.torchscript.script import Evaluation, Program, evaluate, graph_of
 from onnx_lab.capture.torchscript.signature import script_signature
+from onnx_lab.capture.torchscript.state import find_state, state_of
 from onnx_lab.errors import CaptureError
+from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.source import Source
 
 # Torch does not declare it as public.
@@ -32,16 +34,10 @@ _DEPRECATED = (
 class ScriptCapture(Capture):
     """A capture of a scripted module or function, which runs eagerly without torch's optimizing executor."""
 
-    def run_eager(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        args, kwargs = copied((tuple(args), dict(kwargs)))
-        # What it returns may be its own state, which is put back on leaving.
-        with (
-            script_mode(self.model, self.training),
-            script_state_kept(self.model),
-            torch.no_grad(),
-            _plain_execution(False),
-        ):
-            return copied(self.model(*args, **kwargs))
+    @contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        with script_mode(self.model, self.training), script_state_kept(self.model), _plain_execution(False):
+            yield
 
 
 def is_script(model: Any) -> bool:
@@ -89,7 +85,7 @@ def _not_scriptable(model: torch.nn.Module, error: Exception) -> CaptureError:
 
 def capture_script(
     script: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, model: Any, front_end: str, training: str,
-    dynamic_shapes: Any, dynamic_axes: Any, input_names: Any, output_names: Any, notes: list[str],
+    dynamic_shapes: Any, dynamic_axes: Any, input_names: Any, output_names: Any, state: str, notes: list[str],
 ) -> Capture:  # fmt: skip
     """The capture of a scripted or traced program; ``model`` is what runs eagerly for comparison.
 
@@ -103,7 +99,19 @@ def capture_script(
     rename_inputs(signature, input_names)
     bound = bind(forward, args, kwargs)
     request = read_request(dynamic_shapes, dynamic_axes, signature, bound, script, args, kwargs)
-    graph = evaluate(program, bound, signature, request, front_end, output_names)
+
+    def run(templates: dict[str, Any]) -> Evaluation:
+        return evaluate(program, bound, signature, request, templates)
+
+    def probe(made: Evaluation) -> CapturedGraph:
+        return graph_of(made, replace(signature, output_names=[], output_leaves=[]), front_end, output_names)
+
+    made = find_state(run, probe) if state == "io" else run({})
+    graph = graph_of(made, signature, front_end, output_names)
     graph.notes += notes
     kind = ScriptCapture if is_script(model) else Capture
-    return kind(graph, None, signature, model, training)
+    capture = kind(graph, None, signature, model, training)
+    if state == "io":
+        names = [one.name for one in graph.outputs[len(signature.output_names) :]]
+        capture.state = state_of(model, made.state, names)
+    return capture

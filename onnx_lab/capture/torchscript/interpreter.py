@@ -17,6 +17,9 @@ from onnx_lab.program.source import Source
 
 Frame = dict[int, Value]
 _DEEPEST_CALL = 200
+# torch's fused kernels for attention give the numbers of the plain operators, which is what graphs are made of.
+_KNOWN_FUNCTIONS = {"__torch__.torch.backends.mha.get_fastpath_enabled": False}
+_KINDS = {"IntType": "int", "FloatType": "float", "BoolType": "bool"}
 
 
 class Interpreter:
@@ -95,7 +98,10 @@ class Interpreter:
     def _function(self, node: Any, args: list[Value]) -> list[Value]:
         # A function is one for all its callers, but its default arguments are types of its own: by name.
         function = next(iter(node.inputs()))
-        key = (str(function.type()), len(args))
+        name = str(function.type())
+        if name in _KNOWN_FUNCTIONS:
+            return [_KNOWN_FUNCTIONS[name]]
+        key = (name, len(args))
         if key not in self._functions:
             self._functions[key] = body_of_function(node)
         return self.call(self._functions[key], args, self.tape.source)
@@ -106,7 +112,7 @@ class Interpreter:
             made = special(self, node, args)
             return list(made) if node.outputsSize() != 1 else [made]
         if scalars.is_scalar_operator(args):
-            return [scalars.compute(self.tape, kind, args)]
+            return [scalars.compute(self.tape, kind, args, _KINDS.get(str(node.output().type().kind())))]
         handler = containers.find(kind, args)
         if handler is not None:
             made = handler(self.tape, args)
@@ -122,7 +128,7 @@ class Interpreter:
 
     def _unknown(self, node: Any, kind: str, args: list[Value]) -> list[Value]:
         key = operator_key(node)
-        if key != kind and all(map(is_known, args)):
+        if not node.schema().startswith("(no") and all(map(is_known, args)):
             return [operators.run(self.tape, key, args)]
         what = f"the Python function {node.pyname()}" if kind == "prim::PythonOp" else kind
         raise CaptureError(

@@ -8,8 +8,8 @@ import torch
 
 from onnx_lab.capture.torchscript import operators
 from onnx_lab.capture.torchscript.graphs import class_name
-from onnx_lab.capture.torchscript.tape import Tape
-from onnx_lab.capture.torchscript.values import DictCell, ListCell, ObjectCell, TensorValue, Value
+from onnx_lab.capture.torchscript.tape import Tape, copied_content
+from onnx_lab.capture.torchscript.values import DictCell, ListCell, ObjectCell, Value
 from onnx_lab.errors import CaptureError
 
 
@@ -20,6 +20,7 @@ class Objects:
         self._tape = tape
         self._parameters = parameters
         self._modules: dict[str, ObjectCell] = {}
+        self._containers: dict[str, tuple[ListCell | DictCell, Any]] = {}
         # State that is an input of the exported model: by target.
         self.given: dict[str, Value] = {}
 
@@ -54,6 +55,7 @@ class Objects:
     def _load(self, cell: ObjectCell, name: str) -> Value:
         target = f"{cell.path}.{name}" if cell.path else name
         if target in self.given:
+            self._keep(target, self.given[target])
             return self.given[target]
         value = cell.script.getattr(name)
         if isinstance(value, torch.Tensor):
@@ -64,12 +66,19 @@ class Objects:
         if hasattr(value, "_c"):
             return self.module(value._c, target)
         if value is None or isinstance(value, (int, float, str, list, tuple, dict, torch.dtype, torch.device)):
-            return operators.from_python(self._tape, value, target)
+            made = operators.from_python(self._tape, value, target)
+            self._keep(target, made)
+            return made
         raise CaptureError(
             f"the attribute {target} is a {type(value).__name__}",
             source=self._tape.source,
             hint="keep tensors, numbers, strings, and lists, tuples and dicts of them in attributes that forward reads",
         )
+
+    def _keep(self, target: str, value: Value) -> None:
+        """Remember what a list or dict holds before the call."""
+        if isinstance(value, (ListCell, DictCell)):
+            self._containers[target] = (value, copied_content(value.content))
 
     def written(self) -> dict[str, Value]:
         """What attributes hold that the program has written (or whose list or dict it has changed), by target."""
@@ -81,22 +90,22 @@ class Objects:
             found |= {prefix + name: value for name, value in cell.content.items()}
         return found
 
-    def containers(self) -> dict[str, ListCell | DictCell]:
-        """Lists and dicts that attributes held before the call, by target."""
-        return {
-            f"{path}.{name}" if path else name: value
-            for path, cell in self._modules.items()
-            if cell.path == path
-            for name, value in cell.initial.items()
-            if isinstance(value, (ListCell, DictCell))
-        }
+    def containers(self) -> dict[str, tuple[ListCell | DictCell, Any]]:
+        """Lists and dicts that attributes held before the call, by target, with what was in them."""
+        return self._containers
 
-    def tensors(self) -> dict[str, TensorValue]:
-        """Tensors that attributes held before the call, by target."""
-        return {
-            f"{path}.{name}" if path else name: value
-            for path, cell in self._modules.items()
-            if cell.path == path
-            for name, value in cell.initial.items()
-            if isinstance(value, TensorValue)
-        }
+    def before(self, target: str) -> Value:
+        """The value that an attribute had before the call (what is in a list or dict may have changed since)."""
+        if target in self._containers:
+            held, content = self._containers[target]
+            return ListCell(content) if isinstance(held, ListCell) else DictCell(content)
+        cell, name = self._owner(target)
+        return self.read_initial(cell, name)
+
+    def at(self, target: str) -> Value:
+        """The value that an attribute has now."""
+        return self.read(*self._owner(target))
+
+    def _owner(self, target: str) -> tuple[ObjectCell, str]:
+        path, _, name = target.rpartition(".")
+        return self._modules[path], name

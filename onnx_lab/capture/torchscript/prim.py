@@ -198,7 +198,7 @@ def _of_known_rank(run: Interpreter, value: Value, what: str) -> TensorValue:
 @_handles("aten::size", "prim::shape")
 def _size(run: Interpreter, node: Any, args: list[Value]) -> Value:
     if len(args) > 1:
-        tensor = _tensor(run, args[0])
+        tensor = _tensor(run, args[0]) if args[1] == 0 else _of_known_rank(run, args[0], "a size")
         return run.tape.size(tensor, args[1] % max(tensor.fake.dim(), 1))
     tensor = _of_known_rank(run, args[0], "the shape")
     return run.tape.list([run.tape.size(tensor, axis) for axis in range(tensor.fake.dim())])

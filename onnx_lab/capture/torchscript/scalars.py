@@ -47,8 +47,8 @@ def is_scalar_operator(args: list[Value]) -> bool:
     return bool(args) and all(map(is_number, args)) and any(isinstance(arg, Number) for arg in args)
 
 
-def compute(tape: Tape, kind: str, args: list[Value]) -> Value:
-    """The result of an operator on numbers.
+def compute(tape: Tape, kind: str, args: list[Value], result: str | None = None) -> Value:
+    """The result of an operator on numbers; ``result`` is its type (int, float, bool) where that is declared.
 
     Raises:
         CaptureError: there is none for numbers that only the run tells.
@@ -64,7 +64,8 @@ def compute(tape: Tape, kind: str, args: list[Value]) -> Value:
         key, rule = _ARITHMETIC[kind]
         return _emit(tape, key, args, _common_kind(args), rule)
     if kind == "aten::pow":
-        return _emit(tape, "_operator::pow", args, _common_kind(args), None)
+        made = _emit(tape, "_operator::pow", args, _common_kind(args), None)
+        return cast(tape, made, result or made.kind)
     if kind in _FLOAT:
         return _emit(tape, _FLOAT[kind], args, "float", None)
     if kind in _TO_INT:

@@ -20,7 +20,9 @@ from onnx_lab.capture.torchscript.interpreter import Interpreter
 from onnx_lab.capture.torchscript.objects import Objects
 from onnx_lab.capture.torchscript.raising import RaisedError
 from onnx_lab.capture.torchscript.signature import Leaf, arguments, structure
+from onnx_lab.capture.torchscript.state import StateInputs, changed_state
 from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.templates import Template
 from onnx_lab.capture.torchscript.values import Number, TensorValue, Value
 from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import CapturedGraph, GraphInput, GraphOutput, Ref, StateWrite
@@ -54,11 +56,28 @@ class Program:
         return cls(script, script._c._get_method("forward").schema, True, name)
 
 
+@dataclass(slots=True)
+class Evaluation:
+    """A program after its evaluation: what it was given, what it returns, and its objects."""
+
+    program: Program
+    signature: CallSignature
+    request: ShapeRequest
+    tape: Tape
+    objects: Objects
+    given: list[TensorValue]
+    result: Value
+    state: StateInputs
+
+
 def evaluate(
-    program: Program, bound: dict[str, Any], signature: CallSignature, request: ShapeRequest, front_end: str,
-    output_names: Sequence[str] | None,
-) -> CapturedGraph:  # fmt: skip
-    """The captured graph, writes still in it.
+    program: Program,
+    bound: dict[str, Any],
+    signature: CallSignature,
+    request: ShapeRequest,
+    state: dict[str, Template] | None = None,
+) -> Evaluation:
+    """Evaluate a program on inputs like the example's; ``state``: attributes that are inputs, by target.
 
     Raises:
         CaptureError: the program does what no graph can hold; it names the line.
@@ -68,9 +87,10 @@ def evaluate(
         given = _inputs(tape, bound, signature, request)
         parameters = frozenset(name for name, _ in program.script.named_parameters()) if program.method else frozenset()
         objects = Objects(tape, parameters)
+        held = StateInputs.of(tape, state or {})
+        objects.given = held.values
         run = Interpreter(tape, objects)
-        leaves = iter(given)
-        args = arguments(tape, program.schema, bound, leaves, method=program.method)
+        args = arguments(tape, program.schema, bound, iter(given), method=program.method)
         try:
             result = _call(run, program, args)
         except RaisedError as raised:
@@ -81,7 +101,7 @@ def evaluate(
             ) from raised
         _check_ones(tape)
         check_sizes(tape, signature, request, given, program.name)
-        return _graph(tape, objects, program, signature, request, given, result, front_end, output_names)
+    return Evaluation(program, signature, request, tape, objects, given, result, held)
 
 
 def _call(run: Interpreter, program: Program, args: list[Value]) -> Value:
@@ -175,9 +195,10 @@ def _check_ones(tape: Tape) -> None:
         return
     environment = tape.environment
     equal = [one.expr for checks in environment.deferred_runtime_asserts.values() for one in checks]
-    equal = [expression for expression in equal if isinstance(expression, sympy.Eq)]
+    equal = [expression for expression in equal if isinstance(expression, sympy.Eq) and 1 not in expression.args]
     for symbol in tape.possibly_one:
-        if symbol in environment.replacements or any(symbol in expression.free_symbols for expression in equal):
+        taken = environment.replacements.get(symbol, 1)
+        if taken != 1 or any(symbol in expression.free_symbols for expression in equal):
             raise CaptureError(
                 "a variable of a loop or branch has an axis of size 1 on one path and of another size on another path, "
                 "and is broadcast",
@@ -185,15 +206,21 @@ def _check_ones(tape: Tape) -> None:
             )
 
 
-def _graph(
-    tape: Tape, objects: Objects, program: Program, signature: CallSignature, request: ShapeRequest,
-    given: list[TensorValue], result: Value, front_end: str, output_names: Sequence[str] | None,
-) -> CapturedGraph:  # fmt: skip
-    graph = CapturedGraph(program.name, [], [], tape.weights, tape.calls, front_end=front_end)
-    for value, index in zip(given, _tensor_leaves(signature), strict=True):
-        dims = {axis: dim.name for axis, dim in request.asked.get(index, {}).items() if dim.name is not None}
+def graph_of(
+    made: Evaluation, signature: CallSignature, front_end: str, output_names: Sequence[str] | None
+) -> CapturedGraph:
+    """The captured graph of an evaluation, writes still in it.
+
+    Raises:
+        CaptureError: the result holds what can be no output.
+    """
+    tape = made.tape
+    graph = CapturedGraph(made.program.name, [], [], tape.weights, tape.calls, front_end=front_end)
+    for value, index in zip(made.given, _tensor_leaves(signature), strict=True):
+        dims = {axis: dim.name for axis, dim in made.request.asked.get(index, {}).items() if dim.name is not None}
         graph.inputs.append(GraphInput(value.ref.name, tape.spec(value.fake), dims))
-    leaves, tree = pytree.tree_flatten(structure(tape, result, _result_type(program)))
+    graph.inputs += made.state.graph_inputs
+    leaves, tree = pytree.tree_flatten(structure(tape, made.result, _result_type(made.program)))
     values = [_output(leaf) for leaf in leaves]
     kept = [index for index, value in enumerate(values) if isinstance(value, (Ref, int, float))]
     if not kept:
@@ -201,7 +228,11 @@ def _graph(
     name_outputs(signature, tree, kept, output_names)
     pairs = zip(signature.output_names, kept, strict=True)
     graph.outputs = [GraphOutput(name, values[index]) for name, index in pairs]
-    graph.state_writes = [StateWrite(target, _output(Leaf(value))) for target, value in objects.written().items()]
+    with tape.abstractly():
+        graph.outputs += made.state.graph_outputs(tape, made.objects, {one.name for one in graph.outputs})
+    graph.state_writes = [
+        StateWrite(target, _output(Leaf(value))) for target, value in changed_state(made.objects).items()
+    ]
     graph.symbols = tape.symbols.infos(tape.environment.var_to_range)
     graph.notes += [*tape.notes, *tape.converter.notes, *tape.symbols.notes]
     return graph

@@ -245,30 +245,32 @@ class Tape:
 
     def snapshot(self) -> Snapshot:
         """What every cell holds now."""
-        return [(cell, _copied(cell.content)) for cell in self._cells]
+        return [(cell, copied_content(cell.content)) for cell in self._cells]
 
     def restore(self, snapshot: Snapshot) -> None:
         """Cells hold again what they held; those made since are forgotten."""
         del self._cells[len(snapshot) :]
         for cell, content in snapshot:
-            cell.content = _copied(content)
+            cell.content = copied_content(content)
 
     def changed(self, snapshot: Snapshot) -> dict[int, tuple[Cell, Any]]:
         """Cells of a snapshot that hold something else now: by position, with what they hold."""
         return {
-            index: (cell, _copied(cell.content))
+            index: (cell, copied_content(cell.content))
             for index, (cell, content) in enumerate(snapshot)
-            if not _same(cell.content, content)
+            if not same_content(cell.content, content)
         }
 
 
-def _copied(content: Any) -> Any:
+def copied_content(content: Any) -> Any:
+    """What a cell holds, in a list or dict of its own."""
     if isinstance(content, list):
         return list(content)
     return dict(content) if isinstance(content, Mapping) else content
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_content(one: Any, other: Any) -> bool:
+    """Whether two contents of a cell are one and the same."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list):

@@ -54,6 +54,11 @@ class TensorHole:
     ranks: bool = False
     ones: frozenset[int] = frozenset()
 
+    @classmethod
+    def like(cls, value: TensorValue) -> TensorHole:
+        """The hole for any tensor of the dtype and shape of this one."""
+        return _hole(value.fake, value.ranks)
+
 
 @dataclass(frozen=True, slots=True)
 class NumberHole:
@@ -238,9 +243,10 @@ def _join(one: TensorHole, other: TensorHole, tape: Tape) -> TensorHole:
         raise _differ(tape, _say(one), _say(other), "give both the same dtype: y = y.to(x.dtype)")
     if len(one.shape) != len(other.shape):
         if _is_empty(one) or _is_empty(other):
-            # An empty tensor stands for "nothing yet": it is an empty one of the other's rank.
+            # An empty tensor stands for "nothing yet": it is one of the other's rank with no rows.
             kept = other if _is_empty(one) else one
-            return TensorHole(kept.dtype, (None,) * len(kept.shape), True, frozenset())
+            known = [size if isinstance(size, int) else None for size in kept.shape[1:]]
+            return TensorHole(kept.dtype, (None, *known), True, frozenset())
         raise _differ(tape, _say(one), _say(other), "give both the same number of axes")
     shape = tuple(a if a is not None and a == b else None for a, b in zip(one.shape, other.shape, strict=True))
     return TensorHole(one.dtype, shape, one.ranks or other.ranks, one.ones | other.ones)
@@ -350,14 +356,17 @@ def _tensor_leaf(hole: TensorHole, value: Value, tape: Tape) -> Any:
     if isinstance(value, TensorValue) and value.fake.dim() == len(hole.shape):
         return value.ref
     # Nothing was set on this path, or an empty tensor of another rank: an empty one of the rank that is needed.
-    shape = [size if isinstance(size, int) else 0 for size in hole.shape]
-    if isinstance(value, TensorValue):
-        shape = [0] * len(hole.shape)
+    shape = empty_shape(hole)
     dtype = DType(str(hole.dtype).removeprefix("torch."))
     with tape.abstractly():
         made = torch.empty(shape, dtype=hole.dtype)
     filled = tape.emit("aten::full", (shape, 0), made, kwargs={"dtype": dtype}, name="unset")
     return filled.ref
+
+
+def empty_shape(hole: TensorHole) -> list[int]:
+    """The shape of an empty tensor that a hole takes: sizes that it does not tell are 0."""
+    return [size if isinstance(size, int) else 0 for size in hole.shape]
 
 
 def _sequence_leaf(hole: SequenceHole, content: Any, tape: Tape) -> Any:
