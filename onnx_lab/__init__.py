@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnx_lab.api import coverage as coverage
     from onnx_lab.api import export as export
+    from onnx_lab.capture.torchscript.archive import load_script as load_script
     from onnx_lab.operators import Coverage as Coverage
     from onnx_lab.result import ExportResult as ExportResult
 
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "export": "onnx_lab.api",
     "coverage": "onnx_lab.api",
+    "load_script": "onnx_lab.capture.torchscript.archive",
     "Coverage": "onnx_lab.operators",
     "ExportResult": "onnx_lab.result",
     "lowering": "onnx_lab.lower.registry",

@@ -158,6 +158,18 @@ class ExportResult:
 
         return unsupported_table(self.report.unsupported)
 
+    def modes(self) -> pd.DataFrame:
+        """One row per submodule whose training flag or behaviour is not that of the mode asked for."""
+        from onnx_lab.view.tables import modes_table
+
+        return modes_table(self.captured, self.report)
+
+    def frozen(self) -> pd.DataFrame:
+        """What tracing fixed at the example's values: what, line, code, how it was found, the capture that keeps it."""
+        from onnx_lab.view.tables import frozen_table
+
+        return frozen_table(self.report)
+
     def nodes(self) -> pd.DataFrame:
         """One row per ONNX node, with the module, call and line it came from."""
         from onnx_lab.view.tables import nodes_table

@@ -83,6 +83,11 @@ def classify(error: BaseException) -> tuple[str, str]:
     return f"{type(error).__name__} in the model's own code or in torch", "run the model eagerly on these inputs first"
 
 
+def is_control_flow(error: BaseException) -> bool:
+    """Whether a capture failed at a branch or loop that a tensor's values or a dynamic size decide."""
+    return classify(error)[0] in (KINDS[0][1], KINDS[1][1])
+
+
 def reason(error: BaseException) -> str:
     """The first telling line of an error."""
     if isinstance(error, OnnxLabError):

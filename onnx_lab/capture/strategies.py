@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_lab.capture.captured import Capture, copied
 from onnx_lab.capture.exported import convert_program
-from onnx_lab.capture.failure import explain, reason
+from onnx_lab.capture.failure import explain, is_control_flow, reason
 from onnx_lab.capture.kept import attributes_kept, marks_kept, state_kept
 from onnx_lab.capture.modes import training_mode
 from onnx_lab.capture.quiet import quiet_torch
@@ -26,13 +26,11 @@ from onnx_lab.capture.shapes import ShapeRequest, read_request
 from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
 from onnx_lab.capture.sizes import BranchRecorder, check_branches, check_frozen, check_small
 from onnx_lab.capture.stand_ins import StandIns
-from onnx_lab.capture.torchscript.archive import is_archive_path
-from onnx_lab.capture.torchscript.archive import load as load_archive
-from onnx_lab.capture.torchscript.front_end import capture_script, is_script, scripted
-from onnx_lab.capture.torchscript.kept import script_mode
-from onnx_lab.capture.torchscript.trace import traced
+from onnx_lab.capture.torchscript.archive import is_archive_path, load_script
+from onnx_lab.capture.torchscript.entry import capture_torchscript, who_would_take
+from onnx_lab.capture.torchscript.front_end import is_script
 from onnx_lab.capture.trees import register_containers
-from onnx_lab.errors import InputError, OnnxLabError
+from onnx_lab.errors import CaptureError, InputError
 from onnx_lab.program.report import Report, Try
 
 # Its patch() is installed at run time, where type checkers do not see it.
@@ -72,12 +70,12 @@ def capture(
     """
     report = report if report is not None else Report()
     if is_archive_path(model):
-        model = load_archive(model)
+        model = load_script(model)
     _check(model, strategy)
     if isinstance(model, ExportedProgram):
         return _take(model, args, kwargs, input_names, output_names)
     if is_script(model) or strategy in ("script", "trace"):
-        return _torchscript(
+        return capture_torchscript(
             model, args, kwargs or {}, report, strategy=strategy, training=training, dynamic_shapes=dynamic_shapes,
             dynamic_axes=dynamic_axes, input_names=input_names, output_names=output_names, state=state,
         )  # fmt: skip
@@ -86,9 +84,13 @@ def capture(
     rename_inputs(signature, input_names)
     bound = bind(signature.forward, args, kwargs)
     request = read_request(dynamic_shapes, dynamic_axes, signature, bound, model, args, kwargs)
-    with training_mode(model, training) as in_training, attributes_kept(model), marks_kept((args, kwargs)):
-        report.training_modules = in_training
-        recorder, program, name = _try_all(model, args, kwargs, STRATEGIES[strategy], request, report)
+    with training_mode(model, training, report), attributes_kept(model), marks_kept((args, kwargs)):
+        try:
+            recorder, program, name = _try_all(model, args, kwargs, STRATEGIES[strategy], request, report)
+        except CaptureError as error:
+            if strategy == "auto":
+                error.hint = _with_alternatives(error, model, args, kwargs, dynamic_shapes, dynamic_axes)
+            raise
         graph, values, names = convert_program(
             program, signature, request, name=type(model).__name__, front_end=name, output_names=output_names
         )
@@ -100,34 +102,14 @@ def capture(
     return made
 
 
-def _torchscript(
-    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], report: Report, *, strategy: str, training: str,
-    **options: Any,
-) -> Capture:  # fmt: skip
-    """A scripted or traced program, or a module that is to be scripted or traced."""
-    name = "script" if strategy == "auto" else strategy
-    one = Try(name, 0.0)
-    report.tries.append(one)
-    start = time.perf_counter()
-    try:
-        if is_script(model):
-            with script_mode(model, training) as in_training:
-                report.training_modules = in_training
-                return capture_script(
-                    model, args, kwargs, model=model, front_end=name, training=training, notes=[], **options
-                )
-        with training_mode(model, training) as in_training, attributes_kept(model):
-            report.training_modules = in_training
-            notes: list[str] = []
-            made = scripted(model, notes) if name == "script" else traced(model, args, kwargs, notes)
-            return capture_script(
-                made, args, kwargs, model=model, front_end=name, training=training, notes=notes, **options
-            )
-    except OnnxLabError as error:
-        one.error, one.reason = error, reason(error)
-        raise
-    finally:
-        one.seconds = time.perf_counter() - start
+def _with_alternatives(
+    error: CaptureError, model: torch.nn.Module, args: Any, kwargs: Any, dynamic_shapes: Any, dynamic_axes: Any
+) -> str:
+    """The hint of an error, with the other captures that would take a model whose control flow reads data."""
+    if not is_control_flow(error.__cause__ or error):
+        return error.hint
+    others = who_would_take(model, args, kwargs, dynamic_shapes=dynamic_shapes, dynamic_axes=dynamic_axes)
+    return f"{others}; or {error.hint}" if error.hint else others
 
 
 def _try_all(

@@ -43,7 +43,9 @@ class Explorer(widgets.VBox):
         self.model_box = widgets.Dropdown(description="model", layout=_WIDE)
         self.inputs_box = widgets.SelectMultiple(description="inputs", rows=4, layout=_WIDE)
         self.dims_box = widgets.VBox([])
-        self.capture_box = widgets.Dropdown(options=["auto", "export", "dynamo"], description="capture")
+        self.capture_box = widgets.Dropdown(
+            options=["auto", "export", "dynamo", "script", "trace"], description="capture"
+        )
         self.opset_box = widgets.Dropdown(options=list(range(OLDEST, NEWEST + 1)), value=DEFAULT, description="opset")
         self.run_button = widgets.Button(description="export", icon="play", button_style="primary")
         self.refresh_button = widgets.Button(description="refresh names", icon="refresh")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -21,13 +22,14 @@ from onnx_lab.notebook.progress import Progress
 
 _CAPTURES = ("auto", "export", "dynamo", "trace", "script")
 _MODES = ("eval", "preserve", "train")
+_STATES = ("frozen", "io")
 
 
 def _model_arguments(function: Any) -> Any:
     """Arguments that exporting and looking before exporting have in common."""
     for decorate in reversed(
         (
-            argument("model", help="the model: any expression"),
+            argument("model", help="the model: any expression, or the quoted path of a saved script"),
             argument("inputs", nargs="*", help="example inputs: x, (x, y), x y, or mask=m for keyword inputs"),
             argument("--kwargs", help="keyword inputs as a dict expression"),
             argument("--opset", type=int, help="18 to 28; default 23"),
@@ -55,6 +57,7 @@ class LabMagics(Magics):
     @argument("-o", "--output", metavar="PATH", help="write the model to this file")
     @argument("--input-names", nargs="+", metavar="NAME", help="names of the input tensors")
     @argument("--output-names", nargs="+", metavar="NAME", help="names of the output tensors")
+    @argument("--state", choices=_STATES, default="frozen", help="io: state as inputs and outputs; default frozen")
     @argument("--verify", action="store_true", help="compare with eager before anything is written")
     @argument("--external-data", action="store_true", help="weights into PATH.data instead of one file")
     def onnx_export(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
@@ -72,6 +75,7 @@ class LabMagics(Magics):
                 model, args, kwargs=kwargs, dynamic_shapes=dynamic, opset_version=options.opset,
                 capture=options.capture, training=options.training, verify=options.verify,
                 input_names=options.input_names, output_names=options.output_names, on_stage=progress.stage,
+                state=options.state,
             )  # fmt: skip
             if options.output:
                 progress.stage("save")
@@ -157,6 +161,10 @@ class LabMagics(Magics):
 
     def _call(self, options: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any], Any]:
         model = evaluate(options.model, self._scope, "model")
+        if isinstance(model, (str, os.PathLike)):
+            from onnx_lab import load_script
+
+            model = load_script(model)
         args, kwargs = split_inputs(options.inputs, self._scope)
         if options.kwargs:
             kwargs |= evaluate(options.kwargs, self._scope, "--kwargs")
@@ -199,6 +207,10 @@ def _input_parameters(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
     import inspect
 
     forward = getattr(model, "forward", None)
+    schema = getattr(forward if forward is not None else model, "schema", None)
+    if schema is not None:  # a scripted program
+        names = [one.name for one in schema.arguments if one.name != "self"]
+        return [*names[: len(args)], *kwargs]
     if forward is None:
         return list(kwargs)
     names = [one.name for one in inspect.signature(forward).parameters.values()]

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_lab.program.source import Source
+
 
 @dataclass(slots=True)
 class Stage:
@@ -30,6 +32,41 @@ class Try:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Something that a capture fixed at what it was for the example inputs.
+
+    Attributes:
+        what: what was frozen.
+        found: how that is known.
+        keep: the ``capture=`` that would keep it open.
+        source: the line that did it.
+    """
+
+    what: str
+    found: str
+    keep: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleMode:
+    """A submodule whose own flag is not the mode that was asked for.
+
+    Attributes:
+        path, kind: dotted path and class name.
+        asked: the mode of the export.
+        flag: ``train`` or ``eval``, as the module has it.
+        captured: the mode that it was captured in.
+    """
+
+    path: str
+    kind: str
+    asked: str
+    flag: str
+    captured: str
+
+
 @dataclass(slots=True)
 class Report:
     """The record of one export, complete also when it failed.
@@ -39,6 +76,9 @@ class Report:
         tries: capture strategies in the order tried.
         notes: sentences for the reader: what was dropped, frozen, narrowed.
         training_modules: ``(path, class name)`` of submodules captured in training mode.
+        training: the mode asked for: ``eval``, ``preserve`` or ``train``.
+        modes: submodules whose own flag differs from it (with ``preserve``: from the flag of the whole model).
+        frozen: what tracing fixed at the example's values.
         decomposed: number of calls decomposed locally, by operator key.
         unsupported: rows of operators without a lowering (see UnsupportedOperatorsError).
     """
@@ -47,6 +87,9 @@ class Report:
     tries: list[Try] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     training_modules: list[tuple[str, str]] = field(default_factory=list)
+    training: str = "preserve"
+    modes: list[ModuleMode] = field(default_factory=list)
+    frozen: list[Frozen] = field(default_factory=list)
     decomposed: dict[str, int] = field(default_factory=dict)
     unsupported: list[dict[str, Any]] = field(default_factory=list)
     on_stage: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
@@ -72,6 +115,7 @@ class Report:
             outcome = "ok" if one.error is None else f"failed: {one.reason or type(one.error).__name__}"
             lines.append(f"capture {one.strategy}: {one.seconds:.3f} s, {outcome}")
         lines += [f"in training mode: {path or '(root)'} ({kind})" for path, kind in self.training_modules]
+        lines += [f"frozen: {one.what} ({one.source.where()}); capture={one.keep!r} keeps it" for one in self.frozen]
         lines += [f"decomposed: {key} x{count}" for key, count in self.decomposed.items()]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)

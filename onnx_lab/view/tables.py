@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_lab.extras import load_extra
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.report import Report
+from onnx_lab.view.mode_rows import mode_rows
 from onnx_lab.view.op_rows import op_rows
 
 if TYPE_CHECKING:
@@ -30,6 +31,26 @@ def coverage_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def unsupported_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Columns: op, count (int), modules, source, shapes, reason, nearest."""
     return frame_of([_flat(row) for row in rows], ("op", "count", "modules", "source", "shapes", "reason", "nearest"))
+
+
+def frozen_table(report: Report) -> pd.DataFrame:
+    """Columns: what, source, code, found (how it is known), keep (the ``capture=`` that keeps it open)."""
+    rows = [
+        {
+            "what": one.what,
+            "source": one.source.location,
+            "code": one.source.code or "",
+            "found": one.found,
+            "keep": one.keep,
+        }
+        for one in report.frozen
+    ]
+    return frame_of(rows, ("what", "source", "code", "found", "keep"))
+
+
+def modes_table(captured: CapturedGraph, report: Report) -> pd.DataFrame:
+    """Columns: module, type, asked, flag (of the module itself), effective (train or eval), why, source."""
+    return frame_of(mode_rows(captured, report), ("module", "type", "asked", "flag", "effective", "why", "source"))
 
 
 def nodes_table(model: ir.Model) -> pd.DataFrame:

@@ -19,8 +19,12 @@ def is_archive_path(model: Any) -> bool:
     return isinstance(model, (str, os.PathLike))
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """The ScriptModule in a file that ``torch.jit.save`` wrote.
+def load_script(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+    """The scripted or traced module in a file that ``torch.jit.save`` wrote; nothing else is run.
+
+    Args:
+        path: the file.
+        allow_pickle: also take a module that ``torch.save`` pickled: loading it runs whatever code is in it.
 
     Raises:
         InputError: there is no such file, or it is no archive of TorchScript, or this torch cannot read it.
@@ -30,22 +34,36 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise InputError(f"there is no file {file}", hint="check the path")
     if file.is_dir():
         raise InputError(f"{file} is a folder", hint="give the path of the file that torch.jit.save wrote")
-    _check_format(file)
     try:
+        if allow_pickle and not _is_script(file):
+            return torch.load(str(file), map_location="cpu", weights_only=False)
+        _check_format(file)
         return torch.jit.load(str(file), map_location="cpu")
+    except InputError:
+        raise
     except Exception as error:  # torch raises RuntimeError, ValueError and others for a file that it cannot read
         raise _explained(file, error) from error
+
+
+def _is_script(file: Path) -> bool:
+    try:
+        _check_format(file)
+    except InputError:
+        return False
+    return True
 
 
 def _check_format(file: Path) -> None:
     """Refuse what is no TorchScript archive before torch reads any of it: pickles run code when they are loaded."""
     if not zipfile.is_zipfile(file):
-        start = file.read_bytes()[:2] if file.stat().st_size < 2 else _head(file)
+        start = _head(file)
         if start in _PICKLE_STARTS:
             raise InputError(
                 f"{file.name} is a pickle of Python objects, no TorchScript archive",
-                hint="load it yourself if you trust it (torch.load), and pass the module",
+                hint="if you trust it: onnx_lab.load_script(path, allow_pickle=True), and pass the module",
             )
+        if start == b"PK":
+            raise InputError(f"{file.name} is a damaged archive", hint="its end is missing: copy or save it again")
         raise InputError(
             f"{file.name} is no TorchScript archive",
             seen=f"it starts with {start!r}",
@@ -63,7 +81,7 @@ def _check_format(file: Path) -> None:
     if "data.pkl" in inner:
         raise InputError(
             f"{file.name} was written by torch.save: it is a pickle of Python objects, no TorchScript archive",
-            hint="load it yourself if you trust it (torch.load), and pass the module",
+            hint="if you trust it: onnx_lab.load_script(path, allow_pickle=True), and pass the module",
         )
     raise InputError(
         f"{file.name} is a zip file, but no TorchScript archive",

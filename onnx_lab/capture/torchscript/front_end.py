@@ -16,15 +16,17 @@ from onnx_lab.capture.shapes import read_request
 from onnx_lab.capture.signature import bind, read_signature, rename_inputs
 from onnx_lab.capture.torchscript.kept import script_mode, script_state_kept
 from onnx_lab.capture.torchscript.script import Evaluation, Program, evaluate, graph_of
-from onnx_lab.capture.torchscript.signature import script_signature
+from onnx_lab.capture.torchscript.signature import arguments, script_signature, structure
 from onnx_lab.capture.torchscript.state import find_state, state_of
+from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.values import TensorValue, Value
 from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import CapturedGraph
 from onnx_lab.program.source import Source
 
 # Torch does not declare it as public.
 _plain_execution: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
-_DEPRECATED = (
+DEPRECATED = (
     "torch.jit is deprecated by torch (use torch.export for new code); this works as long as torch itself scripts, "
     "traces and reads such programs"
 )
@@ -52,8 +54,8 @@ def quiet_deprecations(notes: list[str]) -> Iterator[None]:
         yield
     for one in caught:
         if issubclass(one.category, DeprecationWarning) and "torch.jit" in str(one.message):
-            if _DEPRECATED not in notes:
-                notes.append(_DEPRECATED)
+            if DEPRECATED not in notes:
+                notes.append(DEPRECATED)
         else:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
@@ -100,14 +102,20 @@ def capture_script(
     bound = bind(forward, args, kwargs)
     request = read_request(dynamic_shapes, dynamic_axes, signature, bound, script, args, kwargs)
 
+    def given_arguments(tape: Tape, given: list[TensorValue]) -> list[Value]:
+        return arguments(tape, program.schema, bound, iter(given), method=program.method)
+
+    def structured(tape: Tape, value: Value) -> Any:
+        return structure(tape, value, program.result_type)
+
     def run(templates: dict[str, Any]) -> Evaluation:
-        return evaluate(program, bound, signature, request, templates)
+        return evaluate(program, signature, request, bound, given_arguments, templates)
 
     def probe(made: Evaluation) -> CapturedGraph:
-        return graph_of(made, replace(signature, output_names=[], output_leaves=[]), front_end, output_names)
+        return graph_of(made, replace(signature, output_names=[], output_leaves=[]), front_end, None, structured)
 
     made = find_state(run, probe) if state == "io" else run({})
-    graph = graph_of(made, signature, front_end, output_names)
+    graph = graph_of(made, signature, front_end, output_names, structured)
     graph.notes += notes
     kind = ScriptCapture if is_script(model) else Capture
     capture = kind(graph, None, signature, model, training)

@@ -55,7 +55,10 @@ class Interpreter:
     def method(self, target: ObjectCell, name: str, args: list[Value]) -> Value:
         """What a method of a module or object returns."""
         graph = self._graph_of(target, name)
-        modules = (*self.tape.source.modules, (target.path, target.type_name))
+        outer = self.tape.source.modules
+        # A wrapper around the model is no module of the user's.
+        outer = () if outer and outer[-1][0] == target.path else outer
+        modules = (*outer, (target.path, target.type_name))
         [result] = self.call(graph, [target, *args], replace(self.tape.source, modules=modules))
         return result
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
+from onnx_lab.capture.modes import note_modes
+from onnx_lab.program.report import Report
+
 
 @contextmanager
-def script_mode(script: Any, mode: str) -> Iterator[list[tuple[str, str]]]:
-    """Put every submodule that has a training flag in ``mode``: see ``capture.modes.training_mode``.
-
-    Yields:
-        ``(path, class name)`` of the submodules that are in training mode inside.
-    """
+def script_mode(script: Any, mode: str, report: Report | None = None) -> Iterator[None]:
+    """Put every submodule that has a training flag in ``mode``: see ``capture.modes.training_mode``."""
     modules = list(script.named_modules()) if isinstance(script, torch.nn.Module) else []
     flagged = [(path, module) for path, module in modules if _has_flag(module)]
     flags = [module.training for _, module in flagged]
@@ -23,7 +22,10 @@ def script_mode(script: Any, mode: str) -> Iterator[list[tuple[str, str]]]:
         if mode != "preserve":
             for _, module in flagged:
                 module.training = mode == "train"
-        yield [(path, module.original_name) for path, module in flagged if module.training]
+        if report is not None:
+            named = [(path, str(module.original_name), bool(module.training)) for path, module in flagged]
+            note_modes(report, mode, named, flags)
+        yield
     finally:
         for (_, module), flag in zip(flagged, flags, strict=True):
             module.training = flag

@@ -16,9 +16,10 @@ from onnx_lab.errors import CaptureError
 class Objects:
     """The objects of one program; a submodule that is reached twice is one object."""
 
-    def __init__(self, tape: Tape, parameters: frozenset[str]) -> None:
+    def __init__(self, tape: Tape, parameters: frozenset[str], root: str = "") -> None:
         self._tape = tape
         self._parameters = parameters
+        self._root = root
         self._modules: dict[str, ObjectCell] = {}
         self._containers: dict[str, tuple[ListCell | DictCell, Any]] = {}
         # State that is an input of the exported model: by target.
@@ -30,9 +31,15 @@ class Objects:
         if found is None:
             found = next((one for one in self._modules.values() if one.script == script), None)
         if found is None:
-            found = self._tape.cell(ObjectCell(script, path, class_name(script._type())))
+            found = self._tape.cell(ObjectCell(script, self._shown(path), class_name(script._type())))
         self._modules[path] = found
         return found
+
+    def _shown(self, path: str) -> str:
+        """A path as the user knows it: without the wrapper around the model."""
+        if self._root and (path == self._root or path.startswith(self._root + ".")):
+            return path[len(self._root) + 1 :]
+        return path
 
     def create(self, type_: Any) -> ObjectCell:
         """A new object of a scripted class."""

@@ -54,6 +54,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+# Torch picks a kernel for them by sizes, which has no part in their result.
+_CHOOSING = frozenset({"conv1d", "conv2d", "conv3d", "convolution", "_convolution", "_convolution_mode"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Signature:
     """What is needed to call an overload: its arguments' names, types, defaults, and which are keywords."""
@@ -122,6 +126,8 @@ def run(tape: Tape, key: str, args: list[Value]) -> Value:
 def _argument(tape: Tape, key: str, name: str, kind: str, value: Value) -> tuple[Any, Any]:
     """An argument for the abstract run, and as it is recorded."""
     if isinstance(value, TensorValue):
+        if value.wrapped and name == "other" and isinstance(value.number, (int, float)):
+            return value.number, value.number
         return value.fake, value.ref
     if isinstance(value, Number):
         return value.sym, value.ref
@@ -172,7 +178,7 @@ def _abstract(tape: Tape, key: str, signature: _Signature, fakes: list[Any]) -> 
         if keyword
     }
     try:
-        with tape.abstractly():
+        with tape.abstractly(), tape.ranges_kept(OpKey(key).name in _CHOOSING):
             return signature.overload(*positional, **keywords)
     except OnnxLabError:
         raise

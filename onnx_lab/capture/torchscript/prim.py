@@ -42,13 +42,20 @@ def _handles(*kinds: str) -> Callable[[Handler], Handler]:
 # -- constants and structure ------------------------------------------------------------------------
 
 
+# Python numbers among tensors are 0-D tensors of these types in a traced graph.
+_NUMBERS = (torch.int64, torch.float64, torch.bool, torch.complex128)
+
+
 @_handles("prim::Constant")
 def _constant(run: Interpreter, node: Any, args: list[Value]) -> Value:
     output = node.output()
     if output.type().kind() == "FunctionType":
         return None  # only calls read it, by themselves
     value = output.toIValue()
-    return operators.from_python(run.tape, value) if value is not None else None
+    made = operators.from_python(run.tape, value) if value is not None else None
+    if isinstance(made, TensorValue):
+        made.wrapped = made.fake.dim() == 0 and made.fake.dtype in _NUMBERS
+    return made
 
 
 @_handles("prim::Uninitialized")

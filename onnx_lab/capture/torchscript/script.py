@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from onnx_lab.capture.torchscript.graphs import class_name
 from onnx_lab.capture.torchscript.interpreter import Interpreter
 from onnx_lab.capture.torchscript.objects import Objects
 from onnx_lab.capture.torchscript.raising import RaisedError
-from onnx_lab.capture.torchscript.signature import Leaf, arguments, structure
+from onnx_lab.capture.torchscript.signature import Leaf
 from onnx_lab.capture.torchscript.state import StateInputs, changed_state
 from onnx_lab.capture.torchscript.tape import Tape
 from onnx_lab.capture.torchscript.templates import Template
@@ -48,6 +48,16 @@ class Program:
     method: bool
     name: str
 
+    @property
+    def result_type(self) -> Any:
+        """The declared type of the result."""
+        returns = self.schema.returns
+        return returns[0].type if returns else None
+
+    def parameters(self) -> frozenset[str]:
+        """Dotted names of the parameters."""
+        return frozenset(name for name, _ in self.script.named_parameters()) if self.method else frozenset()
+
     @classmethod
     def of(cls, script: Any) -> Program:
         if isinstance(script, torch.jit.ScriptFunction):
@@ -72,12 +82,20 @@ class Evaluation:
 
 def evaluate(
     program: Program,
-    bound: dict[str, Any],
     signature: CallSignature,
     request: ShapeRequest,
+    bound: dict[str, Any],
+    arguments_of: Callable[[Tape, list[TensorValue]], list[Value]],
     state: dict[str, Template] | None = None,
+    root: str = "",
 ) -> Evaluation:
-    """Evaluate a program on inputs like the example's; ``state``: attributes that are inputs, by target.
+    """Evaluate a program on inputs like the example's.
+
+    Args:
+        bound: the example's arguments by parameter.
+        arguments_of: makes the program's arguments of the input tensors.
+        state: attributes that are inputs, by target.
+        root: path of the submodule whose paths are the user's (a wrapper stands around it).
 
     Raises:
         CaptureError: the program does what no graph can hold; it names the line.
@@ -85,14 +103,12 @@ def evaluate(
     tape = Tape({name for name in signature.names if name is not None})
     with _config.patch(backed_size_oblivious=True), shape_rules():
         given = _inputs(tape, bound, signature, request)
-        parameters = frozenset(name for name, _ in program.script.named_parameters()) if program.method else frozenset()
-        objects = Objects(tape, parameters)
+        objects = Objects(tape, program.parameters(), root)
         held = StateInputs.of(tape, state or {})
         objects.given = held.values
         run = Interpreter(tape, objects)
-        args = arguments(tape, program.schema, bound, iter(given), method=program.method)
         try:
-            result = _call(run, program, args)
+            result = _call(run, program, arguments_of(tape, given))
         except RaisedError as raised:
             raise CaptureError(
                 f"the program raises an error for these inputs: {raised}",
@@ -207,9 +223,13 @@ def _check_ones(tape: Tape) -> None:
 
 
 def graph_of(
-    made: Evaluation, signature: CallSignature, front_end: str, output_names: Sequence[str] | None
+    made: Evaluation,
+    signature: CallSignature,
+    front_end: str,
+    output_names: Sequence[str] | None,
+    structured: Callable[[Tape, Value], Any],
 ) -> CapturedGraph:
-    """The captured graph of an evaluation, writes still in it.
+    """The captured graph of an evaluation, writes still in it; ``structured`` gives the result's containers.
 
     Raises:
         CaptureError: the result holds what can be no output.
@@ -220,7 +240,7 @@ def graph_of(
         dims = {axis: dim.name for axis, dim in made.request.asked.get(index, {}).items() if dim.name is not None}
         graph.inputs.append(GraphInput(value.ref.name, tape.spec(value.fake), dims))
     graph.inputs += made.state.graph_inputs
-    leaves, tree = pytree.tree_flatten(structure(tape, made.result, _result_type(made.program)))
+    leaves, tree = pytree.tree_flatten(structured(tape, made.result))
     values = [_output(leaf) for leaf in leaves]
     kept = [index for index, value in enumerate(values) if isinstance(value, (Ref, int, float))]
     if not kept:
@@ -236,11 +256,6 @@ def graph_of(
     graph.symbols = tape.symbols.infos(tape.environment.var_to_range)
     graph.notes += [*tape.notes, *tape.converter.notes, *tape.symbols.notes]
     return graph
-
-
-def _result_type(program: Program) -> Any:
-    returns = program.schema.returns
-    return returns[0].type if returns else None
 
 
 def _output(leaf: Any) -> Any:

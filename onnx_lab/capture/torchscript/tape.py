@@ -126,6 +126,15 @@ class Tape:
         with self.abstractly():
             return torch.empty(tuple(shape), dtype=dtype)
 
+    @contextmanager
+    def ranges_kept(self, kept: bool) -> Iterator[None]:
+        """Inside, with ``kept``, what is learned of the range of a size is forgotten."""
+        before = dict(self.environment.var_to_range) if kept else {}
+        try:
+            yield
+        finally:
+            self.environment.var_to_range.update(before)
+
     # -- calls --------------------------------------------------------------------------------------
 
     def emit(

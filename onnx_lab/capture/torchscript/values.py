@@ -25,6 +25,7 @@ class TensorValue:
         fake: its dtype, shape and memory.
         ref: its name in the graph.
         number: the Number (or int, float, bool) that it was made of, when it was made of one.
+        wrapped: whether it is a Python number that the tracer wrote as a tensor: it takes the dtype of its partner.
         ranks: whether it stands for tensors of several ranks, which only an empty one may.
     """
 
@@ -32,6 +33,7 @@ class TensorValue:
     ref: Ref
     number: Value = None
     ranks: bool = False
+    wrapped: bool = False
 
 
 @dataclass(eq=False, slots=True)
