@@ -48,8 +48,8 @@ def expose_state(graph: CapturedGraph) -> State:
         weight = by_target.get(one.target)
         if weight is None:
             raise CaptureError(
-                f"forward writes {one.target}, which is no buffer or parameter of the model",
-                hint="register it as a buffer: self.register_buffer(name, tensor)",
+                f"forward writes {one.target}, which is no buffer of the model: this capture takes it for a constant",
+                hint="register it as a buffer (self.register_buffer(name, tensor)), or use capture='script'",
             )
         graph.inputs.append(GraphInput(weight.name, weight.spec, state=True))
         del graph.weights[weight.name]

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from onnx_lab.capture.captured import Capture, copied
 from onnx_lab.capture.exported import convert_program
 from onnx_lab.capture.failure import explain, is_control_flow, reason
-from onnx_lab.capture.kept import attributes_kept, marks_kept, state_kept
+from onnx_lab.capture.kept import attributes_kept, marks_kept, state_kept, writes_recorded
 from onnx_lab.capture.modes import training_mode
 from onnx_lab.capture.quiet import quiet_torch
 from onnx_lab.capture.recurrent import kept_whole
@@ -31,6 +31,7 @@ from onnx_lab.capture.torchscript.entry import capture_torchscript, who_would_ta
 from onnx_lab.capture.torchscript.front_end import is_script
 from onnx_lab.capture.trees import register_containers
 from onnx_lab.errors import CaptureError, InputError
+from onnx_lab.program.graph import StateWrite
 from onnx_lab.program.report import Report, Try
 
 # Its patch() is installed at run time, where type checkers do not see it.
@@ -86,7 +87,7 @@ def capture(
     request = read_request(dynamic_shapes, dynamic_axes, signature, bound, model, args, kwargs)
     with training_mode(model, training, report), attributes_kept(model), marks_kept((args, kwargs)):
         try:
-            recorder, program, name = _try_all(model, args, kwargs, STRATEGIES[strategy], request, report)
+            recorder, program, name, written = _try_all(model, args, kwargs, STRATEGIES[strategy], request, report)
         except CaptureError as error:
             if strategy == "auto":
                 error.hint = _with_alternatives(error, model, args, kwargs, dynamic_shapes, dynamic_axes)
@@ -94,6 +95,7 @@ def capture(
         graph, values, names = convert_program(
             program, signature, request, name=type(model).__name__, front_end=name, output_names=output_names
         )
+        graph.state_writes += [StateWrite(target, None) for target in written]
     made = Capture(graph, program, signature, model, training)
     if request.small:
         check_small(program, made.run_eager(args, kwargs))
@@ -119,8 +121,8 @@ def _try_all(
     strategies: Sequence[str],
     request: ShapeRequest,
     report: Report,
-) -> tuple[BranchRecorder, ExportedProgram, str]:
-    """The first strategy that torch accepts; every try is in the report.
+) -> tuple[BranchRecorder, ExportedProgram, str, list[str]]:
+    """What the first strategy makes that torch accepts, its name, and attributes that forward wrote.
 
     Raises:
         CaptureError: all failed.
@@ -135,8 +137,9 @@ def _try_all(
         try:
             # Bytecode analysis has its own way with modes; what needs a stand-in is captured without it.
             instead: AbstractContextManager[Any] = StandIns() if name == "export" else nullcontext()
-            with _surroundings(request), recorder.recording(), instead:
-                return recorder, _export(model, args, kwargs, request.tree, strict=name == "dynamo"), name
+            with _surroundings(request), recorder.recording(), writes_recorded(model) as written, instead:
+                program = _export(model, args, kwargs, request.tree, strict=name == "dynamo")
+                return recorder, program, name, written
         except Exception as error:  # noqa: BLE001  whatever torch raises is a reason to try the next strategy
             one.error, one.reason = error, reason(error)
         finally:

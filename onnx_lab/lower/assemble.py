@@ -37,7 +37,7 @@ def assemble(lowerer: Lowerer) -> tuple[ir.Model, dict[str, str | None]]:
         name=lowerer.graph.name or "model",
     )
     model = ir.Model(graph, ir_version=_IR_VERSIONS.get(opset, max(_IR_VERSIONS.values())), producer_name="onnx_lab")
-    return model, {name: _name_of(value) for name, value in lowerer.env.items()}
+    return model, {name: _name_of(value) for name, value in (lowerer.inside | lowerer.env).items()}
 
 
 def _domains(nodes: list[ir.Node], opset: int) -> dict[str, int]:

@@ -52,6 +52,7 @@ class Lowerer:
         self.weights = Weights()
         self.builder = Builder(opset, Constants())
         self.env: dict[str, Any] = {}
+        self.inside: dict[str, Any] = {}  # as env, of the bodies of branches and loops that are done
         self.specs: dict[str, Spec] = {}
         self.inputs: list[ir.Value] = []
         self.missing = MissingCalls(registry)
@@ -306,6 +307,7 @@ class Lowerer:
             outputs = self._own_outputs(list(make()))
             nodes = self.builder.scope.nodes
         finally:
+            self.inside |= {key: value for key, value in self.env.items() if key not in outer_env}
             self.builder.scope, self.env, self._carriers = outer_scope, outer_env, outer_carriers
         return ir.Graph(list(inputs), outputs, nodes=nodes, name=name)
 

@@ -11,6 +11,7 @@ import torch
 
 from onnx_lab.program.graph import Call, CapturedGraph, Ref, walk_calls
 from onnx_lab.program.spec import Dim, TensorSpec
+from onnx_lab.verify.bodies import BodyRunner, Values, outer_names
 from onnx_lab.verify.compare import compare
 from onnx_lab.verify.reference import run_calls
 from onnx_lab.verify.runtime import Session
@@ -66,11 +67,10 @@ def diff(
     values = packed | {name: known for name, known in values.items() if known is not None}
     source = _RuntimeValues(model, captured, values, feeds)
     rows = []
-    for call, value in run_calls(captured, feeds):
+    inside = _Inside(BodyRunner(model, values, source), values, rtol, atol)
+    for call, value in run_calls(captured, feeds, inside):
         rows.append(_compared(call, value, values.get(call.name), source, rtol, atol))
-        rows += [
-            _row(inner, "not compared", reason=_INSIDE) for region in call.regions for inner in walk_calls(region.calls)
-        ]
+        rows += inside.take(call)
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["status"] = pd.Categorical(frame["status"], categories=STATUSES).remove_unused_categories()
     wrong = frame[frame["status"].isin(DIVERGENT)]
@@ -79,10 +79,64 @@ def diff(
 
 
 _INSIDE = "inside the body of a branch or loop"
+_NOT_RUN = "no turn of its branch or loop is run"
+
+
+class _Inside:
+    """Rows of the calls in branches and loops: of all turns the worst."""
+
+    def __init__(
+        self, runner: BodyRunner, values: Mapping[str, str | None], rtol: float | None, atol: float | None
+    ) -> None:
+        self._runner, self._values = runner, values
+        self._rtol, self._atol = rtol, atol
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._turns: dict[str, int] = {}
+
+    def enter(self, call: Call, region: int, turn: int) -> None:
+        self._runner.enter(call, region, turn)
+
+    def leave(self) -> None:
+        self._runner.leave()
+
+    def value(self, call: Call, value: Any) -> None:
+        frame = self._runner.top
+        if frame.inside is None:
+            row = _row(call, "not compared", reason=frame.reason)
+        else:
+            row = _compared(call, value, self._values.get(call.name), frame, self._rtol, self._atol)
+        turn = self._turns.get(call.name, 0)
+        self._turns[call.name] = turn + 1
+        before = self._rows.get(call.name)
+        if before is None or _badness(row) > _badness(before):
+            self._rows[call.name] = row | {"turn": turn}
+
+    def take(self, call: Call) -> list[dict[str, Any]]:
+        """The rows of the calls in the bodies of a call, in order."""
+        rows = []
+        for region in call.regions:
+            for inner in walk_calls(region.calls):
+                row = self._rows.pop(inner.name, None)
+                turns = self._turns.pop(inner.name, 0)
+                if row is None:
+                    rows.append(_row(inner, "not compared", reason=_NOT_RUN))
+                    continue
+                turn = row.pop("turn")
+                if turns > 1 and row["status"] in ("match", *DIVERGENT):
+                    row["reason"] = "; ".join(filter(None, [row["reason"], f"turn {turn} of {turns}, the worst"]))
+                rows.append(row)
+        return rows
+
+
+def _badness(row: dict[str, Any]) -> tuple[int, float]:
+    """How bad a row is: rows that differ first, then those with a larger difference."""
+    status = row["status"]
+    rank = 2 if status in DIVERGENT else 1 if status == "match" else 0
+    return rank, row["max_abs"] if row["max_abs"] == row["max_abs"] else 0.0
 
 
 def _compared(
-    call: Call, value: Any, name: str | None, source: _RuntimeValues, rtol: float | None, atol: float | None
+    call: Call, value: Any, name: str | None, source: Values, rtol: float | None, atol: float | None
 ) -> dict[str, Any]:
     """The row of one call."""
     if isinstance(value, (list, tuple)):
@@ -144,6 +198,7 @@ class _RuntimeValues:
         made = {value.name for node in model.graph for value in node.outputs if value.name}
         self._inside = {value.name for node in model.graph.all_nodes() for value in node.outputs} - made
         mapped = [values.get(call.name) for call in captured.calls if not isinstance(call.spec, tuple)]
+        mapped += sorted(outer_names(model))
         names = list(dict.fromkeys(name for name in mapped if name in made))
         own = {value.name for value in model.graph.outputs}
         self._session = Session(model, optimize=False, extra_outputs=[name for name in names if name not in own])

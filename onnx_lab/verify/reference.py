@@ -7,12 +7,12 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from onnx_lab.errors import OnnxLabError, VerificationError
-from onnx_lab.program.graph import Call, CapturedGraph, Ref, Region
+from onnx_lab.program.graph import Call, CapturedGraph, Ref
 from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.spec import DType, ScalarSpec, Spec
 
@@ -33,11 +33,24 @@ _PYTHON = {"_operator": operator, "math": math, "builtins": builtins, "torch": t
 _WRITE_STATISTICS = {"aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm"}
 
 
-def run_calls(graph: CapturedGraph, inputs: Mapping[str, Any]) -> Iterator[tuple[Call, Any]]:
+class Watch(Protocol):
+    """Told of what happens inside branches and loops."""
+
+    def enter(self, call: Call, region: int, turn: int) -> None: ...
+
+    def value(self, call: Call, value: Any) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+def run_calls(
+    graph: CapturedGraph, inputs: Mapping[str, Any], watch: Watch | None = None
+) -> Iterator[tuple[Call, Any]]:
     """Every top-level call with its value, in order. A value is dropped after its last use.
 
     Args:
         inputs: tensors (or numbers) by input name.
+        watch: is told of every region that is run, and of every value in it.
 
     Raises:
         VerificationError: an input is missing, or PyTorch cannot run a call; it names the user's line.
@@ -46,7 +59,7 @@ def run_calls(graph: CapturedGraph, inputs: Mapping[str, Any]) -> Iterator[tuple
     if missing:
         raise VerificationError(f"no value for input {missing[0]}", seen=f"values for {', '.join(inputs) or 'none'}")
     given = {one.name: _as_declared(inputs[one.name], one.spec) for one in graph.inputs}
-    interpreter = _Interpreter({name: weight.tensor for name, weight in graph.weights.items()} | given)
+    interpreter = _Interpreter({name: weight.tensor for name, weight in graph.weights.items()} | given, watch)
     left = Counter(ref.name for call in graph.calls for ref in call.refs())
     for call in graph.calls:
         # Not around the yield: the caller's code runs there.
@@ -66,8 +79,9 @@ def _as_declared(value: Any, spec: Spec) -> Any:
 
 
 class _Interpreter:
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], watch: Watch | None = None) -> None:
         self.values = values
+        self.watch = watch
 
     def run(self, call: Call) -> Any:
         try:
@@ -108,11 +122,18 @@ class _Interpreter:
             return getattr(torch, value.removeprefix("torch."))
         return value
 
-    def region(self, region: Region, arguments: list[Any]) -> list[Any]:
-        inner = _Interpreter(dict(self.values))
+    def region(self, call: Call, index: int, arguments: list[Any], turn: int = 0) -> list[Any]:
+        region = call.regions[index]
+        inner = _Interpreter(dict(self.values), self.watch)
         inner.values.update(zip((name for name, _ in region.params), arguments, strict=True))
-        for call in region.calls:
-            inner.run(call)
+        if self.watch is not None:
+            self.watch.enter(call, index, turn)
+        for one in region.calls:
+            value = inner.run(one)
+            if self.watch is not None:
+                self.watch.value(one, value)
+        if self.watch is not None:
+            self.watch.leave()
         return [inner.argument(output) for output in region.outputs]
 
     def _control_flow(self, call: Call, args: Any) -> Any:
@@ -126,26 +147,27 @@ class _Interpreter:
         return run[kind](call, *args)
 
     def _cond(self, call: Call, pred: Any, operands: Any) -> Any:
-        return self.region(call.regions[0 if bool(pred) else 1], list(operands))
+        return self.region(call, 0 if bool(pred) else 1, list(operands))
 
     def _while(self, call: Call, carried: Any, additional: Any = ()) -> Any:
-        state, extra = list(carried), list(additional)
-        while bool(self.region(call.regions[0], [*state, *extra])[0]):
-            state = self.region(call.regions[1], [*state, *extra])
+        state, extra, turn = list(carried), list(additional), 0
+        while bool(self.region(call, 0, [*state, *extra], turn)[0]):
+            state = self.region(call, 1, [*state, *extra], turn)
+            turn += 1
         return state
 
     def _loop(self, call: Call, trips: Any, going: Any, init: Any) -> Any:
         """The body takes the number of the turn and the states, and tells first whether to go on."""
         turn, state = 0, list(init)
         while bool(going) and (trips is None or turn < int(trips)):
-            going, *state = self.region(call.regions[0], [turn, *state])
+            going, *state = self.region(call, 0, [turn, *state], turn)
             turn += 1
         return state
 
     def _scan(self, call: Call, init: Any, xs: Any, additional: Any = ()) -> Any:
         state, rows = list(init), []
-        for step in zip(*xs, strict=True):
-            made = self.region(call.regions[0], [*state, *step, *additional])
+        for turn, step in enumerate(zip(*xs, strict=True)):
+            made = self.region(call, 0, [*state, *step, *additional], turn)
             state = made[: len(state)]
             rows.append(made[len(state) :])
         return [*state, *(torch.stack(list(column)) for column in zip(*rows, strict=True))]

@@ -15,7 +15,7 @@ from onnx_lab.program.source import Source
 from onnx_lab.saving import without_weights
 from onnx_lab.verify.arrays import feed, feed_initializer
 
-_QUIET = 4  # the runtime's messages come as exceptions; its log would repeat them
+QUIET = 4  # the runtime's messages come as exceptions; its log would repeat them
 _TOKEN = re.compile(r"'([^']*)'|\"([^\"]*)\"|\(([^\s()]+)\)|([^\s'\"(),:]+)")
 _UNKNOWN_TYPE = re.compile(r"([\w.]*):(\w+)\(-?\d+\) is not a registered")
 _RUNNING = re.compile(r"Name:'([^']+)'")  # nested bodies: the innermost comes last
@@ -47,7 +47,7 @@ class Session:
     def __init__(self, model: ir.Model, *, optimize: bool = True, extra_outputs: Sequence[str] = ()) -> None:
         self._model = model
         options = ort.SessionOptions()
-        options.log_severity_level = _QUIET
+        options.log_severity_level = QUIET
         options.use_deterministic_compute = True
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

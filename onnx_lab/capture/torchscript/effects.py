@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from onnx_lab.capture.torchscript.templates import Template, build, leaves, opened, unify
+from onnx_lab.capture.torchscript.templates import Template, build, leaves, shell, unify
 from onnx_lab.capture.torchscript.values import Cell, DictCell, ListCell, ObjectCell, Value
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Contents:
         if old is None or len(keys) > known:
             old = None
         values = [self.value(index, cell, content) for content in contents]
-        template = opened(values[0]) if old is None else old
+        template = shell(values[0]) if old is None else old
         for value in values:
             template = unify(template, value, self._run.tape)
         if len(keys) > known or old is None:

@@ -24,6 +24,7 @@ from onnx_lab.capture.torchscript.templates import (
     build,
     empty_shape,
     fakes,
+    freed,
     leaves,
     template_of,
     unify,
@@ -110,7 +111,7 @@ def find_state(evaluate: Callable[[dict[str, Template]], Any], graph_of: Callabl
         for target, value in changed_state(made.objects).items():
             start = templates.get(target)
             start = template_of(made.objects.before(target)) if start is None else start
-            new[target] = unify(start, value, made.tape)
+            new[target] = freed(unify(start, value, made.tape))
         for target in _written_in_place(graph_of(made)):
             new.setdefault(target, _open_tensor(made.objects, target))
         if new == templates:

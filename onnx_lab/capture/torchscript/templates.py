@@ -26,6 +26,7 @@ from onnx_lab.capture.torchscript.values import (
     TensorValue,
     Value,
     describe,
+    is_known,
     is_number,
 )
 from onnx_lab.errors import CaptureError
@@ -147,11 +148,22 @@ def _unify_values(one: Value, other: Value, tape: Tape) -> Template:
         return MaybeHole(opened(other if one is None else one)) if one is not other else Same(None)
     if isinstance(one, ObjectCell) or isinstance(other, ObjectCell):
         raise _differ(tape, describe(one), describe(other))
-    return unify(opened(one), other, tape)
+    return unify(shell(one), other, tape)
+
+
+def shell(value: Value) -> Template:
+    """The template of a value whose outermost layer alone is open, to be unified with another value."""
+    if isinstance(value, tuple):
+        return TupleOf(tuple(map(template_of, value)))
+    if isinstance(value, ListCell) and isinstance(value.content, list):
+        return ListOf(tuple(map(template_of, value.content)))
+    if isinstance(value, DictCell):
+        return DictOf(tuple(value.content), tuple(map(template_of, value.content.values())))
+    return opened(value)
 
 
 def opened(value: Value) -> Template:
-    """The template that holds any value like this one."""
+    """The template that holds any value like this one: nothing in it is taken from the path that made it."""
     if isinstance(value, TensorValue):
         return _hole(value.fake, value.ranks)
     if is_number(value):
@@ -159,14 +171,27 @@ def opened(value: Value) -> Template:
     if isinstance(value, Maybe):
         return MaybeHole(opened(value.inner))
     if isinstance(value, tuple):
-        return TupleOf(tuple(map(template_of, value)))
+        return TupleOf(tuple(map(opened, value)))
     if isinstance(value, ListCell):
         if isinstance(value.content, Sequence):
             return _sequence_hole(value.content)
-        return ListOf(tuple(map(template_of, value.content)))
+        return ListOf(tuple(map(opened, value.content)))
     if isinstance(value, DictCell):
-        return DictOf(tuple(value.content), tuple(map(template_of, value.content.values())))
-    return Same(value)
+        return DictOf(tuple(value.content), tuple(map(opened, value.content.values())))
+    return Unread() if value is UNINITIALIZED else Same(value)
+
+
+def freed(template: Template) -> Template:
+    """A template without values of the graph: what was the same on all paths is open as well."""
+    if isinstance(template, Same):
+        return template if is_known(template.value) else opened(template.value)
+    if isinstance(template, MaybeHole):
+        return MaybeHole(freed(template.inner))
+    if isinstance(template, (TupleOf, ListOf)):
+        return type(template)(tuple(map(freed, template.parts)))
+    if isinstance(template, DictOf):
+        return DictOf(template.keys, tuple(map(freed, template.parts)))
+    return template
 
 
 def _unify_open(template: Template, value: Value, tape: Tape) -> Template:

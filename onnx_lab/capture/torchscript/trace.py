@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_lab.capture.captured import Capture, copied
 from onnx_lab.capture.failure import reason, user_frame
-from onnx_lab.capture.kept import attributes_kept, state_kept
+from onnx_lab.capture.kept import Written, attributes_kept, state_kept
 from onnx_lab.capture.shapes import ShapeRequest, read_request, requested_axes
 from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
 from onnx_lab.capture.torchscript.front_end import DEPRECATED
@@ -23,6 +23,7 @@ from onnx_lab.capture.torchscript.signature import Leaf
 from onnx_lab.capture.torchscript.values import Value
 from onnx_lab.capture.trees import register_containers
 from onnx_lab.errors import CaptureError
+from onnx_lab.program.graph import StateWrite
 from onnx_lab.program.report import Frozen, Report
 
 # The wrapped model's own name inside the traced module.
@@ -59,11 +60,12 @@ class _OnTensors(torch.nn.Module):
 
 @dataclass(slots=True)
 class Trace:
-    """One trace: torch's module, the structure of the result, and what the tracer warned of."""
+    """One trace: torch's module, the structure of the result, the tracer's warnings, and attributes written."""
 
     script: Any
     result: tuple[list[Any], pytree.TreeSpec]
     caught: list[Any]
+    written: list[str]
 
 
 def capture_trace(
@@ -87,6 +89,7 @@ def capture_trace(
     made = evaluate(program, signature, request, bound, lambda tape, given: list(given), root=_INNER)
     graph = graph_of(made, signature, "trace", output_names, lambda tape, value: _structured(trace.result, value))
     graph.notes += notes
+    graph.state_writes += [StateWrite(target, None) for target in trace.written]
     report.frozen += merged(_frozen(model, args, kwargs, signature, request, trace, graph_before, graph.notes))
     return Capture(graph, None, signature, model, training)
 
@@ -105,7 +108,7 @@ def _trace(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
     args, kwargs = copied((tuple(args), dict(kwargs)))
     wrapper = _OnTensors(model, args, kwargs)
     tensors = tuple(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
-    with _undisturbed(model), warnings.catch_warnings(record=True) as caught:
+    with _undisturbed(model) as written, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             made = torch.jit.trace(wrapper, tensors, check_trace=False)
@@ -116,17 +119,18 @@ def _trace(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
                 seen=reason(error),
                 hint="run the model eagerly on these inputs first; capture='export' takes more of Python",
             ) from error
-    return Trace(made, wrapper.result, list(caught))
+        names = written.names()
+    return Trace(made, wrapper.result, list(caught), names)
 
 
 @contextmanager
-def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
+def _undisturbed(model: torch.nn.Module) -> Iterator[Written]:
     """Tracing runs the model: its state and the random numbers of the user are afterwards as they were."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), state_kept(model), attributes_kept(model):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), state_kept(model), attributes_kept(model) as written:
         torch.backends.mha.set_fastpath_enabled(False)
         try:
-            yield
+            yield written
         finally:
             torch.backends.mha.set_fastpath_enabled(fast_path)
 
