@@ -39,7 +39,7 @@ class Frozen:
     Attributes:
         what: what was frozen.
         found: how that is known.
-        keep: the ``capture=`` that would keep it open.
+        keep: the ``capture=`` that would keep it open, empty when none does.
         source: the line that did it.
     """
 
@@ -47,6 +47,10 @@ class Frozen:
     found: str
     keep: str
     source: Source
+
+    def __str__(self) -> str:
+        way = f"capture={self.keep!r} keeps it" if self.keep else "no capture keeps it: use torch's operators"
+        return f"frozen: {self.what} ({self.source.where()}); {way}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class Report:
             outcome = "ok" if one.error is None else f"failed: {one.reason or type(one.error).__name__}"
             lines.append(f"capture {one.strategy}: {one.seconds:.3f} s, {outcome}")
         lines += [f"in training mode: {path or '(root)'} ({kind})" for path, kind in self.training_modules]
-        lines += [f"frozen: {one.what} ({one.source.where()}); capture={one.keep!r} keeps it" for one in self.frozen]
+        lines += map(str, self.frozen)
         lines += [f"decomposed: {key} x{count}" for key, count in self.decomposed.items()]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)

@@ -73,9 +73,7 @@ def notes_of(result: Any) -> list[str]:
     notes = [
         f"{path or 'the model'} ({kind}) was captured in training mode" for path, kind in result.report.training_modules
     ]
-    notes += [
-        f"frozen: {one.what} ({one.source.where()}); capture={one.keep!r} keeps it" for one in result.report.frozen
-    ]
+    notes += map(str, result.report.frozen)
     notes += list(result.report.notes)
     if result.report.decomposed:
         notes.append("decomposed: " + ", ".join(f"{key} x{n}" for key, n in result.report.decomposed.items()))

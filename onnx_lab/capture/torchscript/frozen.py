@@ -19,18 +19,18 @@ from onnx_lab.program.source import UNKNOWN, Source
 # How the tracer's warnings begin → what was frozen, and the capture that keeps it.
 _WARNINGS: tuple[tuple[str, str, str], ...] = (
     ("Converting a tensor to a Python boolean", "a branch or loop decided by a tensor's value", "script"),
-    ("Converting a tensor to a Python integer", "a number read from a tensor or a size", "export"),
+    ("Converting a tensor to a Python integer", "a number read from a tensor or a size", "script"),
     ("Converting a tensor to a Python float", "a number read from a tensor", "script"),
     ("Converting a tensor to a Python number", "a number read from a tensor", "script"),
     ("Converting a tensor to a Python index", "an index read from a tensor", "script"),
     ("Converting a tensor to a Python list", "a list read from a tensor", "script"),
-    ("Converting a tensor to a NumPy array", "values that NumPy computed", "script"),
+    ("Converting a tensor to a NumPy array", "values that NumPy computed", ""),
     ("Iterating over a tensor", "the number of rows that a loop runs over", "script"),
-    ("Using len to get tensor shape", "a size", "export"),
+    ("Using len to get tensor shape", "a size", "script"),
     ("torch.tensor results are registered as constants", "a tensor made of Python numbers", "script"),
     ("torch.as_tensor results are registered as constants", "a tensor made of Python numbers", "script"),
     ("torch.Tensor results are registered as constants", "a tensor made of Python numbers", "script"),
-    ("torch.from_numpy results are registered as constants", "a tensor made of a NumPy array", "script"),
+    ("torch.from_numpy results are registered as constants", "a tensor made of a NumPy array", ""),
 )
 
 
@@ -47,28 +47,24 @@ def from_warnings(caught: Sequence[Any]) -> Iterator[Frozen]:
         yield Frozen(found[1], "by the tracer", found[2], Source(one.filename, one.lineno, None, code))
 
 
-def from_second_trace(first: Any, second: Any, sizes_differ: bool) -> Iterator[Frozen]:
-    """Where two traces of one model differ: a number is another one, or other operators were called.
-
-    Args:
-        first, second: inlined graphs.
-        sizes_differ: whether the inputs of the second had other sizes.
-    """
+def from_second_trace(first: Any, second: Any) -> Iterator[Frozen]:
+    """Where two inlined traces of one model differ: a number is another one, or other operators were called."""
     reader = SourceOf()
-    keep = "export" if sizes_differ else "script"
     consumers = _consumers(first)
     at = UNKNOWN
     for one, other in itertools.zip_longest(first.nodes(), second.nodes()):
         here = _place(reader, one if one is not None else other)
         at = here if here.file is not None else at
         if one is None or other is None or not _alike(one, other):
-            yield Frozen("a branch or loop: other operators are called on other inputs", "by a second trace", keep, at)
+            yield Frozen(
+                "a branch or loop: other operators are called on other inputs", "by a second trace", "script", at
+            )
             return
         if one.kind() == "prim::Constant" and not _same_constant(one, other):
             if here.file is None:
                 here = _place(reader, consumers.get(one.output().unique(), one))
             what = f"{_shown(one)}, which is {_shown(other)} for other inputs"
-            yield Frozen(what, "by a second trace", keep, here)
+            yield Frozen(what, "by a second trace", "script", here)
 
 
 def _consumers(graph: Any) -> dict[int, Any]:

@@ -15,7 +15,7 @@ from onnx_lab.capture.captured import Capture, copied
 from onnx_lab.capture.failure import reason, user_frame
 from onnx_lab.capture.kept import Written, attributes_kept, state_kept
 from onnx_lab.capture.shapes import ShapeRequest, read_request, requested_axes
-from onnx_lab.capture.signature import CallSignature, bind, read_signature, rename_inputs
+from onnx_lab.capture.signature import bind, read_signature, rename_inputs
 from onnx_lab.capture.torchscript.front_end import DEPRECATED
 from onnx_lab.capture.torchscript.frozen import from_second_trace, from_warnings, merged
 from onnx_lab.capture.torchscript.script import Program, evaluate, graph_of
@@ -86,11 +86,17 @@ def capture_trace(
     notes += [DEPRECATED] if any(_is_deprecation(one) for one in trace.caught) else []
     graph_before = trace.script.inlined_graph
     program = Program(trace.script, trace.script._c._get_method("forward").schema, True, type(model).__name__)
-    made = evaluate(program, signature, request, bound, lambda tape, given: list(given), root=_INNER)
+    try:
+        made = evaluate(program, signature, request, bound, lambda tape, given: list(given), root=_INNER)
+    except CaptureError as error:
+        report.frozen += merged(_frozen(model, args, kwargs, request, trace, graph_before, notes))
+        froze = ", ".join(f"{one.what} at {one.source.location or 'an unknown line'}" for one in report.frozen[:3])
+        error.hint = f"tracing froze {froze}; capture='script' may keep it; or {error.hint}" if froze else error.hint
+        raise
     graph = graph_of(made, signature, "trace", output_names, lambda tape, value: _structured(trace.result, value))
     graph.notes += notes
     graph.state_writes += [StateWrite(target, None) for target in trace.written]
-    report.frozen += merged(_frozen(model, args, kwargs, signature, request, trace, graph_before, graph.notes))
+    report.frozen += merged(_frozen(model, args, kwargs, request, trace, graph_before, graph.notes))
     return Capture(graph, None, signature, model, training)
 
 
@@ -143,8 +149,8 @@ def _is_deprecation(one: Any) -> bool:
 
 
 def _frozen(
-    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
-    request: ShapeRequest, trace: Trace, graph: Any, notes: list[str],
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], request: ShapeRequest, trace: Trace,
+    graph: Any, notes: list[str],
 ) -> Iterator[Frozen]:  # fmt: skip
     yield from from_warnings(trace.caught)
     failed = ""
@@ -154,7 +160,7 @@ def _frozen(
         except CaptureError as error:
             failed = error.seen or error.what
             continue
-        yield from from_second_trace(graph, second.script.inlined_graph, resized)
+        yield from from_second_trace(graph, second.script.inlined_graph)
         return
     notes.append(f"the model fails on other inputs ({failed}): what tracing froze is known from its warnings only")
 
