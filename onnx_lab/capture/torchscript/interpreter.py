@@ -57,8 +57,8 @@ class Interpreter:
         graph = self._graph_of(target, name)
         outer = self.tape.source.modules
         # A wrapper around the model is no module of the user's.
-        outer = () if outer and outer[-1][0] == target.path else outer
-        modules = (*outer, (target.path, target.type_name))
+        outer = () if outer and outer[-1][0] == target.label else outer
+        modules = (*outer, (target.label, target.type_name))
         [result] = self.call(graph, [target, *args], replace(self.tape.source, modules=modules))
         return result
 

@@ -31,11 +31,11 @@ class Objects:
         if found is None:
             found = next((one for one in self._modules.values() if one.script == script), None)
         if found is None:
-            found = self._tape.cell(ObjectCell(script, self._shown(path), class_name(script._type())))
+            found = self._tape.cell(ObjectCell(script, path, self._label(path), class_name(script._type())))
         self._modules[path] = found
         return found
 
-    def _shown(self, path: str) -> str:
+    def _label(self, path: str) -> str:
         """A path as the user knows it: without the wrapper around the model."""
         if self._root and (path == self._root or path.startswith(self._root + ".")):
             return path[len(self._root) + 1 :]
@@ -43,7 +43,7 @@ class Objects:
 
     def create(self, type_: Any) -> ObjectCell:
         """A new object of a scripted class."""
-        return self._tape.cell(ObjectCell(None, "", class_name(type_)))
+        return self._tape.cell(ObjectCell(None, "", "", class_name(type_)))
 
     def read(self, cell: ObjectCell, name: str) -> Value:
         """The value that an attribute has now.
@@ -60,18 +60,19 @@ class Objects:
         return cell.initial[name]
 
     def _load(self, cell: ObjectCell, name: str) -> Value:
-        target = f"{cell.path}.{name}" if cell.path else name
+        inner = f"{cell.path}.{name}" if cell.path else name
+        target = f"{cell.label}.{name}" if cell.label else name
         if target in self.given:
             self._keep(target, self.given[target])
             return self.given[target]
         value = cell.script.getattr(name)
         if isinstance(value, torch.Tensor):
-            kind = "parameter" if target in self._parameters else "buffer"
+            kind = "parameter" if inner in self._parameters else "buffer"
             return self._tape.weight(value, target, kind)
         if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)):
-            return self.module(value, target)
+            return self.module(value, inner)
         if hasattr(value, "_c"):
-            return self.module(value._c, target)
+            return self.module(value._c, inner)
         if value is None or isinstance(value, (int, float, str, list, tuple, dict, torch.dtype, torch.device)):
             made = operators.from_python(self._tape, value, target)
             self._keep(target, made)
@@ -93,7 +94,7 @@ class Objects:
         for path, cell in self._modules.items():
             if cell.path != path:
                 continue
-            prefix = f"{path}." if path else ""
+            prefix = f"{cell.label}." if cell.label else ""
             found |= {prefix + name: value for name, value in cell.content.items()}
         return found
 
@@ -114,5 +115,5 @@ class Objects:
         return self.read(*self._owner(target))
 
     def _owner(self, target: str) -> tuple[ObjectCell, str]:
-        path, _, name = target.rpartition(".")
-        return self._modules[path], name
+        label, _, name = target.rpartition(".")
+        return next(cell for cell in self._modules.values() if cell.label == label and cell.script is not None), name

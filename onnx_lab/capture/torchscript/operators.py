@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,8 @@ from torch._ops import OpOverload
 
 from onnx_lab.capture.recurrent import register as register_recurrent
 from onnx_lab.capture.schema import aliasing, resolve
-from onnx_lab.capture.torchscript import scalars
 from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.traced_numbers import number_of
 from onnx_lab.capture.torchscript.values import (
     DictCell,
     ListCell,
@@ -43,19 +42,17 @@ _FORMATS = {
     0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d,
 }  # fmt: skip
 _RECURRENT = {f"aten::{name}.input": f"onnx_lab::{name}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
-# Arithmetic that tracing does on 0-D tensors in place of sizes.
-_ON_NUMBERS: dict[str, str] = {
-    "aten::add": "aten::add", "aten::sub": "aten::sub", "aten::mul": "aten::mul", "aten::neg": "aten::neg",
-    "aten::floor_divide": "aten::floordiv", "aten::remainder": "aten::remainder",
-}  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "aten::add": operator.add, "aten::sub": operator.sub, "aten::mul": operator.mul, "aten::neg": operator.neg,
-    "aten::floordiv": operator.floordiv, "aten::remainder": operator.mod,
-}  # fmt: skip
-
-
 # Torch picks a kernel for them by sizes, which has no part in their result.
 _CHOOSING = frozenset({"conv1d", "conv2d", "conv3d", "convolution", "_convolution", "_convolution_mode"})
+
+
+# Results that torch tells for some accelerators only.
+_RULES: dict[str, Callable[..., Any]] = {
+    "aten::_grouped_mm": lambda x, weight, *rest: x.new_empty((*x.shape[:-1], weight.shape[-1])),
+}
+# Operators that are done at once when all they are given are small constants.
+_FOLDED = frozenset({"detach", "min", "max", "sum", "prod"})
+_LARGEST_FOLDED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +102,8 @@ def run(tape: Tape, key: str, args: list[Value]) -> Value:
     signature = signature_of(key)
     if signature is None:
         return _script_only(tape, key, args)
+    if (folded := _folded(tape, signature, args)) is not None:
+        return folded
     fakes, refs = [], []
     for name, kind, value in zip(signature.names, signature.types, args, strict=False):
         fake, ref = _argument(tape, key, name, kind, value)
@@ -117,16 +116,29 @@ def run(tape: Tape, key: str, args: list[Value]) -> Value:
     written = aliasing(key).writes
     for name, value in zip(signature.names, args, strict=False):
         if name in written and isinstance(value, TensorValue):
-            value.number = None
+            tape.note_write(value)
     if isinstance(made, TensorValue) and not written:
-        made.number = _number_of(tape, key, args)
+        made.number = number_of(tape, key, args)
     return made
+
+
+def _folded(tape: Tape, signature: _Signature, args: list[Value]) -> Value:
+    """The result on small constants alone, of operators that tracing applies to sizes; None for any other."""
+    if signature.overload._schema.name.partition("::")[2] not in _FOLDED:
+        return None
+    given = [tape.data_of(arg) if isinstance(arg, TensorValue) else arg for arg in args]
+    if any(one is None and isinstance(arg, TensorValue) for one, arg in zip(given, args, strict=True)):
+        return None
+    if not isinstance(given[0], torch.Tensor) or not all(map(is_known, args[1:])):
+        return None
+    made = signature.overload(*given)
+    return constant(tape, made, "constant") if isinstance(made, torch.Tensor) else None
 
 
 def _argument(tape: Tape, key: str, name: str, kind: str, value: Value) -> tuple[Any, Any]:
     """An argument for the abstract run, and as it is recorded."""
     if isinstance(value, TensorValue):
-        if value.wrapped and name == "other" and isinstance(value.number, (int, float)):
+        if value.wrapped and name == "other" and isinstance(tape.number_in(value), (int, float)):
             return value.number, value.number
         return value.fake, value.ref
     if isinstance(value, Number):
@@ -178,6 +190,9 @@ def _abstract(tape: Tape, key: str, signature: _Signature, fakes: list[Any]) -> 
         if keyword
     }
     try:
+        if key in _RULES:
+            with tape.abstractly():
+                return _RULES[key](*fakes)
         with tape.abstractly(), tape.ranges_kept(OpKey(key).name in _CHOOSING):
             return signature.overload(*positional, **keywords)
     except OnnxLabError:
@@ -237,20 +252,6 @@ def _refuse_squeeze(tape: Tape, key: str, fakes: list[Any]) -> None:
         )
 
 
-def _number_of(tape: Tape, key: str, args: list[Value]) -> Value:
-    """The number in a 0-D tensor that was computed from numbers alone, as tracing writes arithmetic on sizes."""
-    kind = _ON_NUMBERS.get(OpKey(key).qualified_name)
-    if kind is None:
-        return None
-    operands = [arg.number if isinstance(arg, TensorValue) else arg for arg in args[: 1 if kind == "aten::neg" else 2]]
-    alpha = args[2] if len(args) > 2 and kind in ("aten::add", "aten::sub") else 1
-    if alpha != 1 or not all(isinstance(one, (int, Number)) and not isinstance(one, bool) for one in operands):
-        return None
-    if any(isinstance(one, Number) for one in operands):
-        return scalars.compute(tape, kind, operands)
-    return _FUNCTIONS[kind](*operands)
-
-
 def _script_only(tape: Tape, key: str, args: list[Value]) -> Value:
     """What only TorchScript has, on data that is known: done at once."""
     overload = resolve(key)
@@ -293,6 +294,7 @@ def from_python(tape: Tape, value: Any, target: str = "constant") -> Value:
 
 def constant(tape: Tape, tensor: torch.Tensor, target: str) -> TensorValue:
     made = tape.weight(tensor, target, "constant")
-    if tensor.dim() == 0 and not tensor.is_complex() and made.number is None:
-        made.number = tensor.item()
+    if made.data is None and tensor.numel() <= _LARGEST_FOLDED and not tensor.is_complex():
+        made.data = tensor
+        made.number = tensor.item() if tensor.dim() == 0 else None
     return made

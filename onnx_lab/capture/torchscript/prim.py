@@ -327,8 +327,10 @@ def _converted(run: Interpreter, tensor: TensorValue, dtype: torch.dtype | None,
         return operators.run(run.tape, "aten::clone", [tensor]) if copy else tensor
     made = operators.run(run.tape, "aten::to.dtype", [tensor, dtype])
     assert isinstance(made, TensorValue)
-    if tensor.number is not None and not dtype.is_floating_point:
-        made.number = tensor.number
+    if run.tape.number_in(tensor) is not None and dtype is not torch.bool and not dtype.is_complex:
+        kind = "float" if dtype.is_floating_point else "int"
+        known = tensor.number
+        made.number = scalars.cast(run.tape, known, kind) if isinstance(known, Number) or kind == "int" else known
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnx_lab.capture.torchscript.ratios import is_not_negative, ratio_of
 from onnx_lab.capture.torchscript.sequences import as_number
 from onnx_lab.capture.torchscript.tape import Tape
 from onnx_lab.capture.torchscript.values import Number, TensorValue, Value, is_number
@@ -62,14 +63,14 @@ def compute(tape: Tape, kind: str, args: list[Value], result: str | None = None)
         return _emit(tape, key, args, "bool", rule)
     if kind in _ARITHMETIC:
         key, rule = _ARITHMETIC[kind]
-        return _emit(tape, key, args, _common_kind(args), rule)
+        return _with_ratio(tape, kind, args, _emit(tape, key, args, _common_kind(args), rule))
     if kind == "aten::pow":
         made = _emit(tape, "_operator::pow", args, _common_kind(args), None)
         return cast(tape, made, result or made.kind)
     if kind in _FLOAT:
-        return _emit(tape, _FLOAT[kind], args, "float", None)
+        return _with_ratio(tape, kind, args, _emit(tape, _FLOAT[kind], args, "float", None))
     if kind in _TO_INT:
-        return args[0] if _kind(args[0]) == "int" else _emit(tape, _TO_INT[kind], args, "int", None)
+        return args[0] if _kind(args[0]) == "int" else _rounded(tape, kind, args[0])
     raise CaptureError(
         f"{kind} of numbers that only the run tells",
         source=tape.source,
@@ -94,6 +95,25 @@ def _emit(tape: Tape, key: str, args: list[Value], kind: str, rule: Callable[...
     if result is None:
         result = tape.fresh(kind)
     return tape.emit(key, tuple(map(argument, args)), result)
+
+
+def _with_ratio(tape: Tape, kind: str, args: list[Value], made: Value) -> Value:
+    if isinstance(made, Number) and made.kind == "float":
+        made.ratio = ratio_of(tape, kind, args, lambda tape, a, b: compute_any(tape, "aten::mul", [a, b]))
+    return made
+
+
+def _rounded(tape: Tape, kind: str, value: Value) -> Value:
+    """A float as an int, by arithmetic on ints when it is a quotient of two."""
+    if value.ratio is None:
+        return _emit(tape, _TO_INT[kind], [value], "int", None)
+    numerator, denominator = value.ratio
+    if kind == "aten::trunc" and not is_not_negative(numerator):
+        return _emit(tape, _TO_INT[kind], [value], "int", None)
+    if kind != "aten::ceil":
+        return compute_any(tape, "aten::floordiv", [numerator, denominator])
+    negative = compute_any(tape, "aten::neg", [numerator])
+    return compute_any(tape, "aten::neg", [compute_any(tape, "aten::floordiv", [negative, denominator])])
 
 
 def argument(value: Value) -> Any:
@@ -184,12 +204,17 @@ def cast(tape: Tape, value: Value, kind: str) -> Value:
         return value
     if kind == "bool":
         return _emit(tape, "_operator::ne", [value, 0], "bool", operator.ne)
+    if kind == "int" and value.kind == "float":
+        return _rounded(tape, "aten::trunc", value)
     key = "torch::sym_float" if kind == "float" else "torch::sym_int"
-    return tape.emit(key, (value.ref,), tape.fresh(kind))
+    made = tape.emit(key, (value.ref,), tape.fresh(kind))
+    if kind == "float" and value.kind == "int":
+        made.ratio = (value, 1)
+    return made
 
 
 def _of_tensor(tape: Tape, value: TensorValue, kind: str) -> Value:
-    if value.number is not None:
+    if tape.number_in(value) is not None:
         return cast(tape, value.number, kind)
     dtype = value.fake.dtype
     if dtype.is_complex:

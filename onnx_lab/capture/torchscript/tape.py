@@ -73,6 +73,7 @@ class Tape:
         # Fresh dims that may be 1 at run time, where broadcasting makes another shape than for any other size.
         self.possibly_one: set[Any] = set()
         self._fresh_sizes: set[Any] = set()
+        self._written: set[int] = set()
 
     # -- names --------------------------------------------------------------------------------------
 
@@ -186,6 +187,18 @@ class Tape:
             return Number(found, known)
         return self.emit("aten::sym_size.int", (tensor.ref, axis), found, name=f"{tensor.ref.name}_size")
 
+    def note_write(self, tensor: TensorValue) -> None:
+        """A call writes to a tensor: what is known of what it holds, under whatever name, is known no longer."""
+        self._written.add(_memory(tensor))
+
+    def number_in(self, tensor: TensorValue) -> Value:
+        """The number that a tensor is known to hold; None when it is not known."""
+        return None if tensor.number is None or _memory(tensor) in self._written else tensor.number
+
+    def data_of(self, tensor: TensorValue) -> torch.Tensor | None:
+        """The elements of a small constant; None when they are not known."""
+        return None if tensor.data is None or _memory(tensor) in self._written else tensor.data
+
     def spec(self, value: Any) -> Spec:
         if isinstance(value, Sequence):
             item = self.converter.spec(value.item)
@@ -269,6 +282,10 @@ class Tape:
             for index, (cell, content) in enumerate(snapshot)
             if not same_content(cell.content, content)
         }
+
+
+def _memory(tensor: TensorValue) -> int:
+    return int(tensor.fake.untyped_storage()._cdata)
 
 
 def copied_content(content: Any) -> Any:

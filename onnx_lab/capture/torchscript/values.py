@@ -24,6 +24,7 @@ class TensorValue:
     Attributes:
         fake: its dtype, shape and memory.
         ref: its name in the graph.
+        data: its elements, of a small constant.
         number: the Number (or int, float, bool) that it was made of, when it was made of one.
         wrapped: whether it is a Python number that the tracer wrote as a tensor: it takes the dtype of its partner.
         ranks: whether it stands for tensors of several ranks, which only an empty one may.
@@ -34,14 +35,22 @@ class TensorValue:
     number: Value = None
     ranks: bool = False
     wrapped: bool = False
+    data: torch.Tensor | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Number:
-    """An int, float or bool that is computed when the model runs; ``sym`` tells what is known of it."""
+    """An int, float or bool that is computed when the model runs.
+
+    Attributes:
+        sym: what is known of it.
+        ref: its name in the graph.
+        ratio: of a float that is a quotient of two ints: both, so that rounding it is exact.
+    """
 
     sym: torch.SymInt | torch.SymFloat | torch.SymBool
     ref: Ref
+    ratio: tuple[Value, Value] | None = None
 
     @property
     def kind(self) -> str:
@@ -91,7 +100,8 @@ class ObjectCell:
 
     Attributes:
         script: the object of torch (None for one that the program itself makes).
-        path: its dotted name in the model.
+        path: its dotted name in the program.
+        label: its dotted name in the user's model.
         type_name: its class.
         content: attributes that the program has written.
         initial: attributes as they were before the call, filled when they are first read.
@@ -99,10 +109,10 @@ class ObjectCell:
 
     script: Any
     path: str
+    label: str
     type_name: str
     content: dict[str, Value] = field(default_factory=dict)
     initial: dict[str, Value] = field(default_factory=dict)
-    loader: Any = None
 
 
 Cell = ListCell | DictCell | ObjectCell
@@ -150,5 +160,5 @@ def describe(value: Value) -> str:
     if isinstance(value, DictCell):
         return f"a dict with the keys {list(value.content)}"
     if isinstance(value, ObjectCell):
-        return f"the object {value.path or value.type_name}"
+        return f"the object {value.label or value.type_name}"
     return repr(value)
