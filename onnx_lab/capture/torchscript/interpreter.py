@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +28,13 @@ class Interpreter:
     Attributes:
         tape: receives the calls.
         objects: modules and objects with their attributes.
+        stacks: of a flat traced graph, whose nodes name their module: the modules from the root to each.
     """
 
-    def __init__(self, tape: Tape, objects: Objects) -> None:
+    def __init__(
+        self, tape: Tape, objects: Objects, stacks: Mapping[str, tuple[tuple[str, str], ...]] | None = None
+    ) -> None:
+        self._stacks = stacks
         self.tape = tape
         self.objects = objects
         self._sources = SourceOf()
@@ -82,7 +86,7 @@ class Interpreter:
     # -- nodes --------------------------------------------------------------------------------------
 
     def _node(self, node: Any, frame: Frame) -> None:
-        self.tape.source = self._sources.read(node, self._caller)
+        self.tape.source = self._source(node)
         kind = str(node.kind())
         if kind == "prim::If":
             results = branches.run(self, node, frame)
@@ -97,6 +101,13 @@ class Interpreter:
             results = self._operator(node, kind, [frame[value.unique()] for value in node.inputs()])
         for output, value in zip(node.outputs(), results, strict=True):
             frame[output.unique()] = value
+
+    def _source(self, node: Any) -> Source:
+        found = self._sources.read(node, self._caller)
+        if self._stacks is None or self._depth > 1:
+            return found
+        stack = self._stacks.get(node.scopeName().rpartition("/")[2], ())
+        return replace(found, modules=stack) if stack else found
 
     def _function(self, node: Any, args: list[Value]) -> list[Value]:
         # A function is one for all its callers, but its default arguments are types of its own: by name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +41,14 @@ class Program:
         schema: of forward.
         method: whether it is a module's.
         name: of the class or function.
+        stacks: of a flat traced graph: for the path of each module, the modules from the root to it.
     """
 
     script: Any
     schema: Any
     method: bool
     name: str
+    stacks: Mapping[str, tuple[tuple[str, str], ...]] | None = None
 
     @property
     def result_type(self) -> Any:
@@ -106,7 +108,7 @@ def evaluate(
         objects = Objects(tape, program.parameters(), root)
         held = StateInputs.of(tape, state or {})
         objects.given = held.values
-        run = Interpreter(tape, objects)
+        run = Interpreter(tape, objects, program.stacks)
         try:
             result = _call(run, program, arguments_of(tape, given))
         except RaisedError as raised:
