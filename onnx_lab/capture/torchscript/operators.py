@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 from onnx_lab.capture.recurrent import register as register_recurrent
 from onnx_lab.capture.schema import aliasing, resolve
-from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.tape import NeedsSymbolsError, Tape
 from onnx_lab.capture.torchscript.traced_numbers import number_of
 from onnx_lab.capture.torchscript.values import (
     DictCell,
@@ -155,10 +155,10 @@ def _argument(tape: Tape, key: str, name: str, kind: str, value: Value) -> tuple
         return _argument(tape, key, name, kind, value.inner)
     if isinstance(value, (ListCell, ObjectCell)):
         return _refuse(tape, key, name, value)
-    return _plain(kind, value)
+    return _plain(kind, value, tape.device)
 
 
-def _plain(kind: str, value: Value) -> tuple[Any, Any]:
+def _plain(kind: str, value: Value, device: torch.device) -> tuple[Any, Any]:
     if "ScalarType" in kind and isinstance(value, int):
         value = DTYPES[value]
     if "Layout" in kind and isinstance(value, int):
@@ -167,9 +167,9 @@ def _plain(kind: str, value: Value) -> tuple[Any, Any]:
         return _FORMATS[value], str(_FORMATS[value])
     if isinstance(value, torch.dtype):
         return value, DType(str(value).removeprefix("torch."))
-    if isinstance(value, torch.device) or ("Device" in kind and isinstance(value, str)):
+    if "Device" in kind or isinstance(value, torch.device):
         # The exported model has no devices; programs saved from an accelerator run here as well.
-        return torch.device("cpu"), "cpu"
+        return device, None if value is None else "cpu"
     return value, value
 
 
@@ -198,6 +198,8 @@ def _abstract(tape: Tape, key: str, signature: _Signature, fakes: list[Any]) -> 
     except OnnxLabError:
         raise
     except Exception as error:  # an operator may raise anything
+        if tape.plain:  # it may be that it has no rule for meta tensors
+            raise NeedsSymbolsError from error
         text = str(error).strip().splitlines()
         raise CaptureError(
             f"torch cannot tell the result of {key} here",

@@ -21,7 +21,7 @@ from onnx_lab.capture.torchscript.objects import Objects
 from onnx_lab.capture.torchscript.raising import RaisedError
 from onnx_lab.capture.torchscript.signature import Leaf
 from onnx_lab.capture.torchscript.state import StateInputs, changed_state
-from onnx_lab.capture.torchscript.tape import Tape
+from onnx_lab.capture.torchscript.tape import NeedsSymbolsError, Tape
 from onnx_lab.capture.torchscript.templates import Template
 from onnx_lab.capture.torchscript.values import Number, TensorValue, Value
 from onnx_lab.errors import CaptureError
@@ -102,11 +102,23 @@ def evaluate(
     Raises:
         CaptureError: the program does what no graph can hold; it names the line.
     """
-    tape = Tape({name for name in signature.names if name is not None})
+    if not request.asked and not state:
+        try:
+            return _evaluated(True, program, signature, request, bound, arguments_of, {}, root)
+        except NeedsSymbolsError:
+            pass  # something of it only the run tells
+    return _evaluated(False, program, signature, request, bound, arguments_of, state or {}, root)
+
+
+def _evaluated(
+    plain: bool, program: Program, signature: CallSignature, request: ShapeRequest, bound: dict[str, Any],
+    arguments_of: Callable[[Tape, list[TensorValue]], list[Value]], state: dict[str, Template], root: str,
+) -> Evaluation:  # fmt: skip
+    tape = Tape({name for name in signature.names if name is not None}, plain=plain)
     with _config.patch(backed_size_oblivious=True), shape_rules():
         given = _inputs(tape, bound, signature, request)
         objects = Objects(tape, program.parameters(), root)
-        held = StateInputs.of(tape, state or {})
+        held = StateInputs.of(tape, state)
         objects.given = held.values
         run = Interpreter(tape, objects, program.stacks)
         try:

@@ -133,8 +133,7 @@ def _item_ref(tape: Tape, value: Value, item: torch.Tensor) -> Any:
             hint="keep one list for each part of the items",
         )
     dtype = _SCALAR[kind]
-    with tape.abstractly():
-        made = torch.empty((), dtype=dtype)
+    made = tape.fake(dtype, ())
     tensor = tape.emit("aten::scalar_tensor", (_number(value),), made, kwargs={"dtype": _dtype(made)})
     return tensor.ref
 

@@ -46,8 +46,17 @@ class Attempt:
         self.accepted = True
 
 
+class NeedsSymbolsError(Exception):
+    """An evaluation on plain shapes meets something that only the run tells."""
+
+
 class Tape:
     """Records calls, block by block.
+
+    Args:
+        reserved: names that no call may take.
+        plain: whether all sizes are known: operators then run on meta tensors, which is a good deal faster than
+            on symbolic ones. What turns out to need symbols raises NeedsSymbolsError.
 
     Attributes:
         calls: of the block that is open.
@@ -55,7 +64,8 @@ class Tape:
         weights: by name.
     """
 
-    def __init__(self, reserved: set[str]) -> None:
+    def __init__(self, reserved: set[str], *, plain: bool = False) -> None:
+        self.plain = plain
         self.environment = ShapeEnv()
         self.mode = FakeTensorMode(shape_env=self.environment, allow_non_fake_inputs=True)
         self.symbols = SymbolNames()
@@ -90,6 +100,10 @@ class Tape:
     @contextmanager
     def abstractly(self) -> Iterator[None]:
         """Inside, operators run on shapes only."""
+        if self.plain:
+            with torch.no_grad():
+                yield
+            return
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             stack.enter_context(self.mode)
@@ -109,6 +123,8 @@ class Tape:
 
     def fresh(self, kind: str, *, size: bool = False) -> Any:
         """Something of which only the run tells the value; a ``size`` is not negative."""
+        if self.plain:
+            raise NeedsSymbolsError
         if kind == "float":
             return self.environment.create_unbacked_symfloat()
         if kind == "bool":
@@ -125,7 +141,12 @@ class Tape:
 
     def fake(self, dtype: torch.dtype, shape: Any) -> torch.Tensor:
         with self.abstractly():
-            return torch.empty(tuple(shape), dtype=dtype)
+            return torch.empty(tuple(shape), dtype=dtype, device=self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where operators run abstractly; the exported model has no devices."""
+        return torch.device("meta" if self.plain else "cpu")
 
     @contextmanager
     def ranges_kept(self, kept: bool) -> Iterator[None]:
@@ -215,13 +236,18 @@ class Tape:
         found = self._weight_values.get(id(tensor))
         if found is None:
             name = self.claim(target.replace(".", "_") or "constant")
-            fake = self.mode.from_tensor(tensor.detach(), static_shapes=True)
+            fake = self._like(tensor)
             spec = self.converter.spec(fake)
             assert isinstance(spec, TensorSpec)
             self.weights[name] = Weight(name, spec, tensor, kind, target)
             found = TensorValue(fake, Ref(name))
             self._weight_values[id(tensor)] = found
         return found
+
+    def _like(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.plain:
+            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+        return self.mode.from_tensor(tensor.detach(), static_shapes=True)
 
     def is_weight(self, value: TensorValue) -> bool:
         return value.ref.name in self.weights

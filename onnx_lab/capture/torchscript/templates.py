@@ -383,8 +383,7 @@ def _tensor_leaf(hole: TensorHole, value: Value, tape: Tape) -> Any:
     # Nothing was set on this path, or an empty tensor of another rank: an empty one of the rank that is needed.
     shape = empty_shape(hole)
     dtype = DType(str(hole.dtype).removeprefix("torch."))
-    with tape.abstractly():
-        made = torch.empty(shape, dtype=hole.dtype)
+    made = tape.fake(hole.dtype, shape)
     filled = tape.emit("aten::full", (shape, 0), made, kwargs={"dtype": dtype}, name="unset")
     return filled.ref
 
