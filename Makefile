@@ -18,6 +18,8 @@ unexport VIRTUAL_ENV
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PACKAGE := $(shell find onnx_lab -type f ! -name '*.pyc')
+# A notebook takes two files of this package, and nothing of what it depends on.
+ONLY_DATA := --no-deps silero-vad
 # JupyterLab refuses to start as root unless told to; in a container everybody is root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
@@ -35,6 +37,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "$(PYTHON) cannot make environments (Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "Installing the package and what it needs (about 1.5 GB with the CPU build of torch; a few minutes)"
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check -q $(ONLY_DATA)
+	@# The first import lists the fonts of the machine, and says so in the notebook when that takes long.
+	$(BIN)/python -c 'import matplotlib.font_manager'
 	@touch $@
 
 $(OUT)/01_quickstart.html: notebooks/01_quickstart.py notebooks/build.py $(PACKAGE) $(INSTALLED)
@@ -61,6 +66,7 @@ test: lint
 constraints:
 	rm -rf build/pins && $(PYTHON) -m venv build/pins
 	build/pins/bin/python -m pip install --disable-pip-version-check -q '.[test]'
+	build/pins/bin/python -m pip install --disable-pip-version-check -q $(ONLY_DATA)
 	build/pins/bin/python binder/pin.py
 
 clean:

@@ -126,6 +126,9 @@ def of_model(model: ir.Model) -> BoxGraph:
                     for value in body.inputs:
                         made[id(value)] = key
                     add(body, (*inner, f"{node.name} {attribute.name}"))
+                    if not body.inputs:  # a branch: only its results join it to its If
+                        given = [value for value in body.outputs if id(value) in made]
+                        edges.extend((made[id(value)], key, _type(value)) for value in given)
 
     add(model.graph, ())
     for value in model.graph.outputs:

@@ -161,3 +161,56 @@ class TestQuickstart:
         page = BUILDER.to_html(notebook)
         assert re.findall(r"<img[^>]+src=[\"'](?!data:)[^\"']+", page) == []
         assert "Egyptian cat" in page
+
+
+@pytest.fixture(scope="session")
+def torchscript(run_once):
+    return run_once(NOTEBOOKS / "02_torchscript.py")
+
+
+@pytest.mark.xdist_group("notebooks")
+class TestTorchScript:
+    @pytest.mark.parametrize(("name", "size", "context"), [("vad_16k", 512, 64), ("vad_8k", 256, 32)])
+    def test_the_written_files_take_and_give_the_state(self, torchscript, name, size, context):
+        _, folder = torchscript
+        onnx.checker.check_model(folder / f"{name}.onnx", full_check=True)
+        session = onnxruntime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
+        shapes = {one.name: one.shape for one in session.get_inputs()}
+        assert list(shapes) == ["x", "_context", "_state", "_last_sr", "_last_batch_size"]
+        assert (shapes["x"], shapes["_context"][1:], shapes["_state"][1:]) == ([1, size], [context], [1, 128])
+        assert [one.name for one in session.get_outputs()] == ["output", *(f"{one}_out" for one in list(shapes)[1:])]
+
+    def test_the_three_programs_hear_the_same(self, torchscript):
+        notebook, _ = torchscript
+        found = re.findall(r"(\d+) Hz, 200 chunks, .*: ours (\S+), authors' (\S+)", printed(notebook))
+        assert [rate for rate, _, _ in found] == ["16000", "8000"]
+        assert all(float(difference) < 1e-4 for _, *both in found for difference in both)
+
+    def test_the_steady_file_begins_anew_with_zeros_and_the_frozen_one_forgets(self, torchscript):
+        notebook, _ = torchscript
+        frozen, steady = map(
+            float, re.findall(r"^largest difference from the archive: (\S+)", printed(notebook), re.MULTILINE)
+        )
+        assert steady < 1e-4 < 0.1 < frozen
+
+    def test_verdicts_are_as_the_text_says(self, torchscript):
+        notebook, _ = torchscript
+        texts = [output.get("data", {}).get("text/plain", "") for _, output in outputs(notebook)] + [printed(notebook)]
+        assert sum(text.count("all outputs match") for text in texts) == 5  # frozen, both rates, the loop, the script
+        assert sum(text.count("outputs differ") for text in texts) == 1  # the trace
+        assert re.findall(r": (\d+) turns", printed(notebook)) == ["7", "0", "20"]
+
+    def test_pictures_stand_in_the_notebook(self, torchscript):
+        notebook, _ = torchscript
+        drawings = [html for html in html_of(notebook) if "data:image/svg+xml;base64," in html]
+        assert len(drawings) == 4
+        plots = [
+            output for _, output in outputs(notebook) if set(output.get("data", {})) == {"image/png", "text/plain"}
+        ]
+        assert len(plots) == 2
+
+    def test_a_missing_package_is_told_with_what_to_do(self, monkeypatch):
+        [cell] = [one for one in BUILDER.read(NOTEBOOKS / "02_torchscript.py").cells if "find_spec" in one.source]
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(ModuleNotFoundError, match=r"%pip install --no-deps silero-vad==\d"):
+            exec(compile(cell.source, "cell", "exec"), {})

@@ -78,6 +78,19 @@ def test_binder_takes_the_cpu_build_of_torch():
     assert "--extra-index-url https://download.pytorch.org/whl/cpu" in entries(BINDER / "requirements.txt")
 
 
+def test_the_package_of_a_notebook_that_comes_without_its_dependencies():
+    pinned = pins(ROOT / "constraints.txt")["silero-vad"]
+    notebook = (ROOT / "notebooks" / "02_torchscript.py").read_text(encoding="utf-8")
+    assert re.findall(r"--no-deps silero-vad==([\w.]+)", notebook) == [str(pinned)]
+    assert "ONLY_DATA := --no-deps silero-vad\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "pip install --no-deps --no-cache-dir -c constraints.txt silero-vad\n" in (BINDER / "postBuild").read_text(
+        encoding="utf-8"
+    )
+    # With a requirement, pip would take what it depends on too.
+    assert "silero-vad" not in pins(BINDER / "requirements.txt")
+    assert "silero-vad" not in {requirement.name for requirement in requirements("test")}
+
+
 def test_binder_folder_is_complete():
     post_build = BINDER / "postBuild"
     assert os.access(post_build, os.X_OK)
