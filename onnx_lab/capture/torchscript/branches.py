@@ -84,14 +84,17 @@ def _merge(run: Interpreter, truth: Number, before: Snapshot, sides: list[_Side]
     templates = [unify(template_of(one), other, tape) for one, other in pairs]
     contents = Contents(run)
     for index in dict.fromkeys([*sides[0].changed, *sides[1].changed]):
-        cell, held = before[index]
+        cell = next(side.changed[index][0] for side in sides if index in side.changed)
+        held = before.held(cell)
         contents.add(index, cell, held, [side.changed.get(index, (cell, held))[1] for side in sides])
     regions = []
     for side in sides:
         with tape.block(side.calls):
             pairs = zip(templates, side.outputs, strict=True)
             results = [leaf for one, value in pairs for leaf in leaves(one, value, tape)]
-            results += contents.leaves({index: side.changed.get(index, before[index])[1] for index, _ in contents})
+            results += contents.leaves(
+                {index: side.changed.get(index, (cell, before.held(cell)))[1] for index, cell in contents}
+            )
         regions.append(Region([], side.calls, results))
     made: Value = ()
     if any(region.calls or region.outputs for region in regions):

@@ -95,7 +95,7 @@ class _Loop:
         tape.source = self.source
         pairs = zip(self.templates, self.start, strict=True)
         init = [leaf for one, value in pairs for leaf in leaves(one, value, tape)]
-        init += self.contents.leaves({index: before[index][1] for index, _ in self.contents})
+        init += self.contents.leaves({index: before.held(cell) for index, cell in self.contents})
         known = [fake for one in self._all_templates() for fake in fakes(one, tape)]
         count = None if trips == _ENDLESS else scalars.argument(trips)
         args = (count, scalars.argument(going), init)
@@ -150,9 +150,7 @@ class _Loop:
         new = [unify(one, value, self.tape) for one, value in zip(self.templates, after, strict=True)]
         wider = new != self.templates
         self.templates = new
-        changed = {index: content for index, (_, content) in self.tape.changed(before).items()}
-        known = {index: cell.content for index, cell in self.contents}
-        for index, content in (known | changed).items():
-            cell, held = before[index]
-            wider = self.contents.add(index, cell, held, [content]) or wider
+        known = {index: (cell, cell.content) for index, cell in self.contents}
+        for index, (cell, content) in (known | self.tape.changed(before)).items():
+            wider = self.contents.add(index, cell, before.held(cell), [content]) or wider
         return wider

@@ -31,7 +31,8 @@ class Objects:
         if found is None:
             found = next((one for one in self._modules.values() if one.script == script), None)
         if found is None:
-            found = self._tape.cell(ObjectCell(script, path, self._label(path), class_name(script._type())))
+            made = ObjectCell(script, path, self._label(path), class_name(script._type()))
+            found = self._tape.cell(made, lasting=True)
         self._modules[path] = found
         return found
 
@@ -74,7 +75,7 @@ class Objects:
         if hasattr(value, "_c"):
             return self.module(value._c, inner)
         if value is None or isinstance(value, (int, float, str, list, tuple, dict, torch.dtype, torch.device)):
-            made = operators.from_python(self._tape, value, target)
+            made = operators.from_python(self._tape, value, target, lasting=True)
             self._keep(target, made)
             return made
         raise CaptureError(

@@ -194,7 +194,7 @@ def _abstract(tape: Tape, key: str, signature: _Signature, fakes: list[Any]) -> 
             with tape.abstractly():
                 return _RULES[key](*fakes)
         with tape.abstractly(), tape.ranges_kept(OpKey(key).name in _CHOOSING):
-            return signature.overload(*positional, **keywords)
+            return tape.broadcasting.run(lambda: signature.overload(*positional, **keywords), tape.source)
     except OnnxLabError:
         raise
     except Exception as error:  # an operator may raise anything
@@ -255,10 +255,24 @@ def _refuse_squeeze(tape: Tape, key: str, fakes: list[Any]) -> None:
 
 
 def _script_only(tape: Tape, key: str, args: list[Value]) -> Value:
-    """What only TorchScript has, on data that is known: done at once."""
+    """What only TorchScript has, on data that is known: done at once; lists that it writes to hold the result."""
     overload = resolve(key)
     if overload is not None and all(map(is_known, args)):
-        return from_python(tape, overload(*map(to_python, args)))
+        given = [to_python(arg) for arg in args]
+        try:
+            result = overload(*given)
+        except Exception as error:  # it raises what Python would
+            raise CaptureError(
+                f"{key} cannot be done on {', '.join(map(describe, args))}",
+                op=key,
+                source=tape.source,
+                seen=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
+                hint="run the model eagerly on these inputs first",
+            ) from error
+        for argument, before, after in zip(overload._schema.arguments, args, given, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(before, ListCell):
+                before.content = [from_python(tape, item) for item in after]
+        return from_python(tape, result)
     raise CaptureError(
         f"{key} of values that only the run tells",
         op=key,
@@ -281,16 +295,16 @@ def to_python(value: Value) -> Any:
     return value
 
 
-def from_python(tape: Tape, value: Any, target: str = "constant") -> Value:
-    """Python data, tensors in it, as values."""
+def from_python(tape: Tape, value: Any, target: str = "constant", *, lasting: bool = False) -> Value:
+    """Python data, tensors in it, as values; ``lasting``: it was there before the call."""
     if isinstance(value, torch.Tensor):
         return constant(tape, value, target)
-    if isinstance(value, list):
-        return tape.list([from_python(tape, item, f"{target}.{index}") for index, item in enumerate(value)])
-    if isinstance(value, tuple):
-        return tuple(from_python(tape, item, f"{target}.{index}") for index, item in enumerate(value))
+    if isinstance(value, (list, tuple)):
+        items = [from_python(tape, item, f"{target}.{index}", lasting=lasting) for index, item in enumerate(value)]
+        return tuple(items) if isinstance(value, tuple) else tape.cell(ListCell(items), lasting=lasting)
     if isinstance(value, dict):
-        return tape.cell(DictCell({key: from_python(tape, item, f"{target}.{key}") for key, item in value.items()}))
+        made = {key: from_python(tape, item, f"{target}.{key}", lasting=lasting) for key, item in value.items()}
+        return tape.cell(DictCell(made), lasting=lasting)
     return value
 
 

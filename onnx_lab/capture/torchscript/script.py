@@ -129,7 +129,6 @@ def _evaluated(
                 source=tape.source,
                 hint="run it eagerly on these inputs first",
             ) from raised
-        _check_ones(tape)
         check_sizes(tape, signature, request, given, program.name)
     return Evaluation(program, signature, request, tape, objects, given, result, held)
 
@@ -217,23 +216,6 @@ def _note_range(tape: Tape, symbol: sympy.Symbol, name: str, asked: AskedDim) ->
         narrowed.append(f"{name} >= {lower}")
     if narrowed:
         tape.notes.append(f"the model holds for {' and '.join(narrowed)}: an operator has no more room")
-
-
-def _check_ones(tape: Tape) -> None:
-    """Raises CaptureError when a size that may be 1 was taken to be that of another operand: 1 is broadcast."""
-    if not tape.possibly_one:
-        return
-    environment = tape.environment
-    equal = [one.expr for checks in environment.deferred_runtime_asserts.values() for one in checks]
-    equal = [expression for expression in equal if isinstance(expression, sympy.Eq) and 1 not in expression.args]
-    for symbol in tape.possibly_one:
-        taken = environment.replacements.get(symbol, 1)
-        if taken != 1 or any(symbol in expression.free_symbols for expression in equal):
-            raise CaptureError(
-                "a variable of a loop or branch has an axis of size 1 on one path and of another size on another path, "
-                "and is broadcast",
-                hint="give it its final shape before the loop: h = torch.zeros(x.shape) or h.expand(...)",
-            )
 
 
 def graph_of(

@@ -60,7 +60,7 @@ def without(tape: Tape, sequence: Sequence, index: Value) -> Sequence:
 
 def _changed(tape: Tape, name: str, sequence: Sequence, args: tuple[Any, ...], value: Value) -> Sequence:
     item = sequence.item
-    if isinstance(value, TensorValue) and tuple(value.fake.shape) != tuple(item.shape):
+    if isinstance(value, TensorValue) and [*map(_expression, value.fake.shape)] != [*map(_expression, item.shape)]:
         item = tape.fake(item.dtype, _common_shape(tape, item, value.fake))
     made = tape.emit(f"list::{name}", (sequence.ref, *args), Sequence(_NOWHERE, item, sequence.numbers))
     assert isinstance(made, Sequence)

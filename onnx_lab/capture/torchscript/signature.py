@@ -52,17 +52,16 @@ def _structured(tape: Tape, given: Any, leaves: Iterator[Value]) -> Value:
         return tuple(_structured(tape, item, leaves) for item in given)
     if isinstance(given, dict):
         return tape.cell(DictCell({key: _structured(tape, item, leaves) for key, item in given.items()}))
-    return None if given is None and next(leaves, None) is None else given if _is_plain(given) else next(leaves)
-
-
-def _is_plain(given: Any) -> bool:
-    return not isinstance(given, torch.Tensor)
+    return next(leaves) if isinstance(given, torch.Tensor) else given
 
 
 def _plain(tape: Tape, given: Any) -> Value:
     if isinstance(given, list):
         return tape.list([_plain(tape, item) for item in given])
     return given
+
+
+_PLAIN: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
 
 
 def _checked(name: str, argument: Any, given: Any, value: Value) -> Value:
@@ -73,6 +72,11 @@ def _checked(name: str, argument: Any, given: Any, value: Value) -> Value:
         raise InputError(
             f"{name} is a tensor, but the scripted program takes a plain {kind}",
             hint=f"pass {name}={kind}(...): it becomes a constant of the model",
+        )
+    wanted = _PLAIN.get(kind)
+    if wanted is not None and not (isinstance(given, wanted) and isinstance(given, bool) == (kind == "bool")):
+        raise InputError(
+            f"{name} is {given!r}, but the scripted program takes a plain {kind}", hint=f"pass {name}={kind}(...)"
         )
     if kind == "float" and isinstance(given, int) and not isinstance(given, bool):
         return float(given)

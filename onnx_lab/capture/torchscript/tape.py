@@ -17,6 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from onnx_lab.capture.converter import FxConverter
 from onnx_lab.capture.sizes import SymbolNames
+from onnx_lab.capture.torchscript.assumptions import Broadcasting, forgotten_after
 from onnx_lab.capture.torchscript.values import (
     Cell,
     DictCell,
@@ -32,7 +33,6 @@ from onnx_lab.program.op_key import OpKey
 from onnx_lab.program.source import UNKNOWN, Source
 from onnx_lab.program.spec import ListSpec, ScalarSpec, Spec, TensorSpec
 
-Snapshot = list[tuple[Cell, Any]]
 C = TypeVar("C", ListCell, DictCell, ObjectCell)
 
 
@@ -77,11 +77,11 @@ class Tape:
         self.conditional = 0  # how many branches and loops are open
         self._taken = set(reserved)
         self._numbers: ChainMap[Any, Ref] = ChainMap()
-        self._cells: list[Cell] = []
+        self._cells: dict[int, Cell] = {}
+        self._lasting: dict[int, Any] = {}
         self._weight_values: dict[int, TensorValue] = {}
         self._next: dict[str, int] = {}
-        # Fresh dims that may be 1 at run time, where broadcasting makes another shape than for any other size.
-        self.possibly_one: set[Any] = set()
+        self.broadcasting = Broadcasting(self.environment, self.fake, lambda: self.fresh("int", size=True))
         self._fresh_sizes: set[Any] = set()
         self._written: set[int] = set()
 
@@ -114,7 +114,7 @@ class Tape:
         """The size of a dynamic axis of an input."""
         source = ConstantSource(name)
         symbol = self.environment.create_symbol(
-            example, source=source, dynamic_dim=DimDynamic.DYNAMIC, do_not_specialize_zero_one=True
+            example, source=source, dynamic_dim=DimDynamic.DYNAMIC, do_not_specialize_zero_one=True, positive=None
         )
         self.environment.var_to_range[symbol] = ValueRanges(lower or 0, int_oo if upper is None else upper)
         made = self.environment.create_symintnode(symbol, hint=example, source=source)
@@ -262,7 +262,8 @@ class Tape:
         self._numbers = outer_numbers.new_child()
         self.conditional += 1
         try:
-            yield self.calls
+            with forgotten_after(self.environment):
+                yield self.calls
         finally:
             self.calls, self._numbers = outer_calls, outer_numbers
             self.conditional -= 1
@@ -287,27 +288,45 @@ class Tape:
     def list(self, items: list[Value]) -> ListCell:
         return self.cell(ListCell(items))
 
-    def cell(self, made: C) -> C:
-        self._cells.append(made)
+    def cell(self, made: C, *, lasting: bool = False) -> C:
+        """A new cell; a ``lasting`` one was there before the call, whenever it is first looked at."""
+        self._cells[id(made)] = made
+        if lasting:
+            self._lasting[id(made)] = copied_content(made.content)
         return made
 
     def snapshot(self) -> Snapshot:
         """What every cell holds now."""
-        return [(cell, copied_content(cell.content)) for cell in self._cells]
+        return Snapshot({key: (cell, copied_content(cell.content)) for key, cell in self._cells.items()}, self._lasting)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Cells hold again what they held; those made since are forgotten."""
-        del self._cells[len(snapshot) :]
-        for cell, content in snapshot:
-            cell.content = copied_content(content)
+        for key in [key for key in self._cells if not snapshot.knows(key)]:
+            del self._cells[key]
+        for cell in self._cells.values():
+            cell.content = copied_content(snapshot.held(cell))
 
     def changed(self, snapshot: Snapshot) -> dict[int, tuple[Cell, Any]]:
-        """Cells of a snapshot that hold something else now: by position, with what they hold."""
+        """Cells of a snapshot that hold something else now, with what they hold."""
         return {
-            index: (cell, copied_content(cell.content))
-            for index, (cell, content) in enumerate(snapshot)
-            if not same_content(cell.content, content)
+            key: (cell, copied_content(cell.content))
+            for key, cell in self._cells.items()
+            if snapshot.knows(key) and not same_content(cell.content, snapshot.held(cell))
         }
+
+
+class Snapshot:
+    """What cells held at one moment; a lasting cell that was looked at later held what it held before the call."""
+
+    def __init__(self, held: dict[int, tuple[Cell, Any]], lasting: dict[int, Any]) -> None:
+        self._held, self._lasting = held, lasting
+
+    def knows(self, key: int) -> bool:
+        return key in self._held or key in self._lasting
+
+    def held(self, cell: Cell) -> Any:
+        key = id(cell)
+        return self._held[key][1] if key in self._held else self._lasting[key]
 
 
 def _memory(tensor: TensorValue) -> int:

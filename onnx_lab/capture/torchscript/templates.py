@@ -127,7 +127,8 @@ def unify(template: Template, value: Value, tape: Tape) -> Template:
         CaptureError: no graph value can hold both.
     """
     if value is UNINITIALIZED:
-        return template
+        # The other side alone has a value: it is handed out of its block.
+        return template if not isinstance(template, Same) or is_known(template.value) else opened(template.value)
     if isinstance(template, Unread):
         return opened(value)
     if isinstance(template, Same):
@@ -148,7 +149,10 @@ def _unify_values(one: Value, other: Value, tape: Tape) -> Template:
         return MaybeHole(opened(other if one is None else one)) if one is not other else Same(None)
     if isinstance(one, ObjectCell) or isinstance(other, ObjectCell):
         raise _differ(tape, describe(one), describe(other))
-    return unify(shell(one), other, tape)
+    template = shell(one)
+    if isinstance(template, Same):  # text, dtypes and the like have no graph value
+        raise _differ(tape, describe(one), describe(other))
+    return unify(template, other, tape)
 
 
 def shell(value: Value) -> Template:
@@ -338,7 +342,7 @@ def _new_dim(hole: TensorHole, axis: int, tape: Tape) -> Any:
         return size.size if isinstance(size, _Expression) else size
     made = tape.fresh("int", size=True)
     if axis in hole.ones:
-        tape.possibly_one.add(made.node.expr)
+        tape.broadcasting.possibly_one.add(made.node.expr)
     return made
 
 
