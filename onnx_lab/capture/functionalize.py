@@ -70,12 +70,19 @@ def drop_dead_calls(graph: CapturedGraph, *, keep_state: bool = False) -> None:
     needed = {ref.name for output in graph.outputs for ref in refs_in(output.value)}
     if keep_state:
         needed |= {ref.name for one in graph.state_writes for ref in refs_in(one.value)}
+    graph.calls = _live(graph.calls, needed)
+
+
+def _live(calls: list[Call], needed: set[str]) -> list[Call]:
+    """The calls that a set of values needs, also inside bodies; the set grows by what they need."""
     kept = []
-    for call in reversed(graph.calls):
+    for call in reversed(calls):
         if call.name in needed:
+            for region in call.regions:
+                region.calls = _live(region.calls, {ref.name for ref in refs_in(region.outputs)})
             kept.append(call)
             needed |= {ref.name for ref in call.refs()}
-    graph.calls = kept[::-1]
+    return kept[::-1]
 
 
 def _names(graph: CapturedGraph) -> set[str]:

@@ -16,7 +16,12 @@ _PRODUCT_TYPES = frozenset({_D.FLOAT16, _D.BFLOAT16, _D.FLOAT, _D.DOUBLE, _D.INT
 
 
 def product(ctx: Context, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Matrix product in the operands' own element type."""
+    """Matrix product in the operands' own element type.
+
+    A vector on the right becomes a column: the runtime's optimizer takes ``Kᵀ·u`` for ``K·u`` otherwise.
+    """
+    if ctx.rank(b) == 1 and ctx.rank(a) > 1:
+        return ctx.squeeze(product(ctx, a, ctx.unsqueeze(b, 1)), -1)
     dtype = a.dtype
     if dtype in _PRODUCT_TYPES:
         return ctx.op.MatMul(a, b)

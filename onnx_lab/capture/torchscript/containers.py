@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from onnx_lab.capture.torchscript import operators, sequences
+from onnx_lab.capture.torchscript.raising import RaisedError
 from onnx_lab.capture.torchscript.scalars import compute, compute_any, is_scalar_operator, negation
 from onnx_lab.capture.torchscript.tape import Tape, same_value
 from onnx_lab.capture.torchscript.templates import spread
@@ -109,6 +110,44 @@ def _insert(tape: Tape, args: list[Value]) -> Value:
     else:
         cell.content = sequences.insert(tape, spread(tape, cell), index, value)
     return None
+
+
+def _plain(tape: Tape, cell: ListCell, what: str) -> list[Any]:
+    items = _known(tape, cell, what)
+    if not all(map(is_known, items)):
+        raise _refuse(tape, f"{what} values that only the run tells", cell)
+    return items
+
+
+def _sort(tape: Tape, args: list[Value]) -> Value:
+    _plain(tape, args[0], "sorting").sort(reverse=bool(args[1]) if len(args) > 1 else False)
+    return None
+
+
+def _sorted(tape: Tape, args: list[Value]) -> Value:
+    return tape.list(sorted(_plain(tape, args[0], "sorting")))
+
+
+def _remove(tape: Tape, args: list[Value]) -> Value:
+    items = _plain(tape, args[0], "searching")
+    del items[_position(tape, args)]
+    return None
+
+
+def _position(tape: Tape, args: list[Value]) -> Value:
+    items = _plain(tape, args[0], "searching")
+    if not is_known(args[1]):
+        raise _refuse(tape, "searching for a value that only the run tells", args[1])
+    found = next((index for index, item in enumerate(items) if same_value(item, args[1]) or item == args[1]), None)
+    if found is None:
+        raise RaisedError(f"ValueError: {args[1]!r} is not in the list")
+    return found
+
+
+def _count(tape: Tape, args: list[Value]) -> Value:
+    if not is_known(args[1]):
+        raise _refuse(tape, "counting a value that only the run tells", args[1])
+    return _plain(tape, args[0], "counting").count(args[1])
 
 
 def _known(tape: Tape, cell: ListCell, what: str) -> list[Value]:
@@ -255,6 +294,11 @@ _LISTS: dict[str, Handler] = {
     "aten::copy": _copy,
     "aten::list": _copy,
     "aten::reverse": _reverse,
+    "aten::sort": _sort,
+    "aten::sorted": _sorted,
+    "aten::remove": _remove,
+    "aten::index": _position,
+    "aten::count": _count,
     "aten::slice": _slice,
     "aten::add": _concat,
     "aten::add_": lambda tape, args: (_extend(tape, args), args[0])[1],
@@ -329,6 +373,7 @@ _DICTS: dict[str, Handler] = {
     "aten::clear": lambda tape, args: args[0].content.clear(),
     "aten::copy": lambda tape, args: tape.cell(DictCell(dict(args[0].content))),
     "aten::setdefault": _dict_default,
+    "aten::popitem": lambda tape, args: args[0].content.popitem(),
     "aten::list": lambda tape, args: tape.list(list(args[0].content)),
 }
 

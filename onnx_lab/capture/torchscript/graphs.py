@@ -14,7 +14,7 @@ from onnx_lab.program.source import UNKNOWN, Source
 
 # '  File "model.py", line 12' and then the code, with '<--- HERE' below the line that is meant.
 _RANGE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+)')
-_TRACED = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<function>\S+)$", re.MULTILINE)
+_TRACED = re.compile(r"^(?P<file>\S.*?)\((?P<line>\d+)\): (?P<function>[\w.<>]+)$", re.MULTILINE)
 _OVERLOAD = re.compile(r"^([\w:]+(?:\.\w+)?)\(")
 
 
@@ -64,30 +64,28 @@ def operator_key(node: Any) -> str:
     return match[1] if match else str(node.kind())
 
 
-def body_of_function(node: Any) -> Any:
-    """The graph of the function that a ``prim::CallFunction`` node calls; its inputs are the arguments.
+def body_of_call(node: Any) -> Any:
+    """The graph of what a ``prim::CallFunction`` or ``prim::CallMethod`` node calls; its inputs are the arguments.
 
-    Torch inlines functions into the graph that calls them: a graph with nothing but the call becomes the body.
+    Torch inlines what a graph calls into it: a graph with nothing but the call becomes the body.
     """
-    function, *arguments = node.inputs()
     graph: Any = torch._C.Graph()
-    values: dict[int, Any] = {}
+    arguments = list(node.inputs())
     inputs = []
-    for argument in arguments:
+    if node.kind() == "prim::CallFunction":
+        function = graph.createClone(arguments[0].node(), lambda value: value)
+        graph.insertNode(function)
+        inputs.append(function.output())
+    for argument in arguments[len(inputs) :]:
         made = graph.addInput()
         made.setType(argument.type())
         inputs.append(made)
-
-    def copied(source: Any, values: dict[int, Any]) -> Any:
-        clone = graph.createClone(source, lambda value: values[value.unique()])
-        graph.insertNode(clone)
-        return clone
-
-    values[function.unique()] = copied(function.node(), values).output()
-    # One value may be given twice: the clone must read the inputs one by one.
-    call = copied(node, values | {value.unique(): made for value, made in zip(arguments, inputs, strict=True)})
+    by_value = {value.unique(): made for value, made in zip(arguments, inputs, strict=True)}
+    call = graph.createClone(node, lambda value: by_value[value.unique()])
+    graph.insertNode(call)
+    # One value may be given twice: each argument is an input of its own.
     for index, made in enumerate(inputs):
-        call.replaceInput(index + 1, made)
+        call.replaceInput(index, made)
     for output in call.outputs():
         graph.registerOutput(output)
     torch._C._jit_pass_inline(graph)

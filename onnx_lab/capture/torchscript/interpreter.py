@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_lab.capture.torchscript import branches, containers, loops, operators, scalars
-from onnx_lab.capture.torchscript.graphs import SourceOf, body_of_function, operator_key
+from onnx_lab.capture.torchscript.graphs import SourceOf, body_of_call, operator_key
 from onnx_lab.capture.torchscript.objects import Objects
 from onnx_lab.capture.torchscript.prim import PRIM
 from onnx_lab.capture.torchscript.tape import Tape
-from onnx_lab.capture.torchscript.values import ObjectCell, Value, is_known
+from onnx_lab.capture.torchscript.values import Maybe, ObjectCell, Value, describe, is_known
 from onnx_lab.errors import CaptureError
 from onnx_lab.program.source import Source
 
 Frame = dict[int, Value]
 _DEEPEST_CALL = 200
+# Whether gradients are kept is all the same to a graph.
+_GRADIENT_MODES = ("torch.autograd.grad_mode.", "torch.no_grad")
 # torch's fused kernels for attention give the numbers of the plain operators, which is what graphs are made of.
 _KNOWN_FUNCTIONS = {"__torch__.torch.backends.mha.get_fastpath_enabled": False}
 _KINDS = {"IntType": "int", "FloatType": "float", "BoolType": "bool"}
@@ -66,13 +68,22 @@ class Interpreter:
         [result] = self.call(graph, [target, *args], replace(self.tape.source, modules=modules))
         return result
 
+    def _call_method(self, node: Any, args: list[Value]) -> Value:
+        name, target = node.s("name"), args[0].inner if isinstance(args[0], Maybe) else args[0]
+        if not isinstance(target, ObjectCell):
+            raise CaptureError(f"{describe(target)} has no method {name}", source=self.tape.source)
+        if target.type_name.startswith(_GRADIENT_MODES):
+            return None
+        if target.script is not None:
+            return self.method(target, name, args[1:])
+        # An object that the program itself makes: only the call tells what its class does.
+        key = (f"{target.type_name}.{name}", len(args))
+        if key not in self._functions:
+            self._functions[key] = body_of_call(node)
+        [result] = self.call(self._functions[key], [target, *args[1:]], self.tape.source)
+        return result
+
     def _graph_of(self, target: ObjectCell, name: str) -> Any:
-        if target.script is None or not target.script._has_method(name):
-            raise CaptureError(
-                f"{target.type_name}.{name} cannot be read: the program makes an object of a scripted class",
-                source=self.tape.source,
-                hint="use functions, tuples or NamedTuples in place of the class",
-            )
         return target.script._get_method(name).graph
 
     def block(self, block: Any, args: list[Value], frame: Frame) -> list[Value]:
@@ -93,8 +104,7 @@ class Interpreter:
         elif kind == "prim::Loop":
             results = loops.run(self, node, frame)
         elif kind == "prim::CallMethod":
-            target, *args = (frame[value.unique()] for value in node.inputs())
-            results = [self.method(target, node.s("name"), args)]
+            results = [self._call_method(node, [frame[value.unique()] for value in node.inputs()])]
         elif kind == "prim::CallFunction":
             results = self._function(node, [frame[value.unique()] for value in list(node.inputs())[1:]])
         else:
@@ -117,7 +127,7 @@ class Interpreter:
             return [_KNOWN_FUNCTIONS[name]]
         key = (name, len(args))
         if key not in self._functions:
-            self._functions[key] = body_of_function(node)
+            self._functions[key] = body_of_call(node)
         return self.call(self._functions[key], args, self.tape.source)
 
     def _operator(self, node: Any, kind: str, args: list[Value]) -> list[Value]:

@@ -112,6 +112,7 @@ class _Loop:
         for _ in range(_MOST_ROUNDS):
             self.tape.restore(before)
             self.tape.source = self.source
+            written = self.tape.writes
             with self.tape.block() as calls:
                 params, turn, given = self._parameters()
                 states = [build(one, given, self.tape) for one in self.templates]
@@ -119,7 +120,8 @@ class _Loop:
                 going, *after = self.run.block(self.block, [turn, *states], self.frame)
                 going = scalars.truth(self.tape, going)
                 self.tape.source = self.source
-                if not self._widen(before, after):
+                # What a round has written to is known no longer in the turns after the first.
+                if not self._widen(before, after) and self.tape.writes == written:
                     outputs = [scalars.argument(going)]
                     for one, value in zip(self.templates, after, strict=True):
                         outputs += leaves(one, value, self.tape)

@@ -51,7 +51,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "aten::_grouped_mm": lambda x, weight, *rest: x.new_empty((*x.shape[:-1], weight.shape[-1])),
 }
 # Operators that are done at once when all they are given are small constants.
-_FOLDED = frozenset({"detach", "min", "max", "sum", "prod"})
+_FOLDED = frozenset({"min", "max", "sum", "prod"})
 _LARGEST_FOLDED = 64
 
 
@@ -109,7 +109,7 @@ def run(tape: Tape, key: str, args: list[Value]) -> Value:
         fake, ref = _argument(tape, key, name, kind, value)
         fakes.append(fake)
         refs.append(ref)
-    _refuse_squeeze(tape, key, fakes)
+    _check_squeeze(tape, key, fakes)
     result = _abstract(tape, key, signature, fakes)
     call_args, call_kwargs = _written(signature, refs)
     made = tape.emit(key, call_args, result, kwargs=call_kwargs)
@@ -118,7 +118,11 @@ def run(tape: Tape, key: str, args: list[Value]) -> Value:
         if name in written and isinstance(value, TensorValue):
             tape.note_write(value)
     if isinstance(made, TensorValue) and not written:
-        made.number = number_of(tape, key, args)
+        if key == "aten::detach" and isinstance(args[0], TensorValue):
+            # The same memory: what is known of one is known of the other.
+            made.data, made.number = tape.data_of(args[0]), tape.number_in(args[0])
+        else:
+            made.number = number_of(tape, key, args)
     return made
 
 
@@ -237,27 +241,38 @@ def _equal(value: Any, default: Any) -> bool:
     return isinstance(value, plain) and type(value) is type(default) and value == default
 
 
-def _refuse_squeeze(tape: Tape, key: str, fakes: list[Any]) -> None:
-    """Whether squeeze drops an axis depends on its size: under a condition that may well be the question."""
-    if not tape.conditional or not key.startswith("aten::squeeze"):
+def _check_squeeze(tape: Tape, key: str, fakes: list[Any]) -> None:
+    """Whether squeeze drops an axis depends on its size: no graph can do either.
+
+    Raises:
+        CaptureError: the size may well be 1.
+    """
+    if not key.startswith("aten::squeeze"):
         return
     tensor = fakes[0]
     axes = fakes[1] if len(fakes) > 1 else range(tensor.dim())
-    axes = [axes] if isinstance(axes, int) else list(axes)
-    if any(not isinstance(tensor.shape[axis], int) for axis in axes):
-        raise CaptureError(
-            "squeeze of an axis whose size only the run tells, inside a branch or loop",
-            op=key,
-            source=tape.source,
-            seen=_shown(tensor),
-            hint="use x.select(dim, 0), or reshape to the shape that is meant",
-        )
+    open_axes = [
+        axis for axis in ([axes] if isinstance(axes, int) else axes) if not isinstance(tensor.shape[axis], int)
+    ]
+    for axis in open_axes:
+        size = tensor.shape[axis]
+        if tape.conditional or not size.node.has_hint() or size.node.hint == 1:
+            raise CaptureError(
+                "squeeze of an axis whose size only the run tells",
+                op=key,
+                source=tape.source,
+                seen=f"axis {axis} of {_shown(tensor)}" + ("; it is 1 in the example" if not tape.conditional else ""),
+                hint="use x.select(dim, 0), name the axes that are always 1, or give an example of another size",
+            )
+        note = f"the model holds where axis {axis} is not 1 at squeeze ({tape.source.location or key})"
+        if note not in tape.notes:
+            tape.notes.append(note)
 
 
 def _script_only(tape: Tape, key: str, args: list[Value]) -> Value:
-    """What only TorchScript has, on data that is known: done at once; lists that it writes to hold the result."""
+    """What only TorchScript has, on data that is known: done at once."""
     overload = resolve(key)
-    if overload is not None and all(map(is_known, args)):
+    if overload is not None and all(map(is_known, args)) and not aliasing(key).writes:
         given = [to_python(arg) for arg in args]
         try:
             result = overload(*given)
@@ -269,9 +284,6 @@ def _script_only(tape: Tape, key: str, args: list[Value]) -> Value:
                 seen=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
                 hint="run the model eagerly on these inputs first",
             ) from error
-        for argument, before, after in zip(overload._schema.arguments, args, given, strict=False):
-            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(before, ListCell):
-                before.content = [from_python(tape, item) for item in after]
         return from_python(tape, result)
     raise CaptureError(
         f"{key} of values that only the run tells",

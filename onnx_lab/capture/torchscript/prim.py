@@ -10,6 +10,7 @@ import torch
 from onnx_lab.capture.torchscript import operators, scalars
 from onnx_lab.capture.torchscript.containers import scalar_tensor, tensor_of
 from onnx_lab.capture.torchscript.raising import RaisedError
+from onnx_lab.capture.torchscript.types import has_type
 from onnx_lab.capture.torchscript.values import (
     UNINITIALIZED,
     DictCell,
@@ -18,8 +19,10 @@ from onnx_lab.capture.torchscript.values import (
     Number,
     ObjectCell,
     TensorValue,
+    Text,
     Value,
     describe,
+    is_known,
 )
 from onnx_lab.errors import CaptureError
 
@@ -65,12 +68,12 @@ def _uninitialized(run: Interpreter, node: Any, args: list[Value]) -> Value:
 
 @_handles("prim::RaiseException")
 def _raise(run: Interpreter, node: Any, args: list[Value]) -> Value:
-    message = args[0] if args and isinstance(args[0], str) else "an error"
+    message = str(args[0]) if args and isinstance(args[0], (str, Text)) else "an error"
     kind = args[1] if len(args) > 1 and isinstance(args[1], str) else ""
     raise RaisedError(f"{kind.rpartition('.')[2] or 'Exception'}: {message}")
 
 
-@_handles("prim::Print", "aten::warn", "prim::Enter", "prim::Exit", "aten::wait_stream", "prim::profile")
+@_handles("prim::Print", "aten::warn", "aten::warn_once", "prim::Enter", "prim::Exit", "prim::profile")
 def _nothing(run: Interpreter, node: Any, args: list[Value]) -> Value:
     return () if node.outputsSize() != 1 else None
 
@@ -125,6 +128,19 @@ def _dict(run: Interpreter, node: Any, args: list[Value]) -> Value:
     return run.tape.cell(DictCell(dict(zip(args[::2], args[1::2], strict=True))))
 
 
+@_handles("aten::format", "aten::percentFormat", "aten::str")
+def _text(run: Interpreter, node: Any, args: list[Value]) -> Value:
+    """Text for messages; what only the run tells stands in it by its kind."""
+    shown = [operators.to_python(one) if is_known(one) else f"<{describe(one)}>" for one in args]
+    if node.kind() == "aten::str":
+        made = str(shown[0])
+    elif node.kind() == "aten::format":
+        made = str(shown[0]).format(*shown[1:])
+    else:
+        made = str(shown[0]) % tuple(shown[1:]) if all(map(is_known, args)) else f"{shown[0]} % {shown[1:]}"
+    return made if all(map(is_known, args)) else Text(made)
+
+
 # -- objects ----------------------------------------------------------------------------------------
 
 
@@ -154,9 +170,14 @@ def _create(run: Interpreter, node: Any, args: list[Value]) -> Value:
 
 @_handles("prim::isinstance")
 def _isinstance(run: Interpreter, node: Any, args: list[Value]) -> Value:
-    raise CaptureError(
-        "isinstance() of a value whose type only the run tells", source=run.tape.source, hint="test for None instead"
-    )
+    types = node.tys("types")
+    value = args[0]
+    if isinstance(value, Maybe):
+        absent, there = (any(has_type(one, type_) for type_ in types) for one in (None, value.inner))
+        if absent is there:
+            return there
+        return value.present if there else scalars.negation(run.tape, value.present)
+    return any(has_type(value, type_) for type_ in types)
 
 
 # -- optionals --------------------------------------------------------------------------------------
@@ -239,7 +260,7 @@ _FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "prim::requires_grad": lambda fake: False,
     "aten::is_floating_point": lambda fake: fake.is_floating_point(),
     "aten::is_complex": lambda fake: fake.is_complex(),
-    "aten::is_contiguous": lambda fake: True,
+    "aten::is_contiguous": lambda fake: fake.is_contiguous(),
     "aten::get_device": lambda fake: -1,
     "aten::element_size": lambda fake: fake.element_size(),
     "aten::requires_grad": lambda fake: False,
@@ -291,9 +312,15 @@ def _to_tensor(run: Interpreter, node: Any, args: list[Value]) -> Value:
     return made
 
 
+_EMPTY = {"List[int]": 4, "List[bool]": 11}
+
+
 @_handles("aten::tensor", "aten::as_tensor")
 def _make_tensor(run: Interpreter, node: Any, args: list[Value]) -> Value:
     code = args[1] if len(args) > 1 else None
+    if code is None and isinstance(args[0], ListCell) and not args[0].content:
+        # Of an empty list only its declared type tells what it would hold.
+        code = _EMPTY.get(str(next(iter(node.inputs())).type()))
     if node.kind() == "aten::as_tensor" and isinstance(args[0], TensorValue) and code is None:
         return args[0]
     return tensor_of(run.tape, args[0], operators.DTYPES[code] if isinstance(code, int) else code)
@@ -355,6 +382,12 @@ def _kind(tensor: TensorValue) -> str:
     if tensor.fake.dtype is torch.bool:
         return "bool"
     return "float" if tensor.fake.is_floating_point() else "int"
+
+
+@_handles("aten::divmod")
+def _divmod(run: Interpreter, node: Any, args: list[Value]) -> Value:
+    pairs = ("aten::floordiv", "aten::remainder")
+    return tuple(scalars.compute_any(run.tape, kind, args) for kind in pairs)
 
 
 # -- subgraphs --------------------------------------------------------------------------------------

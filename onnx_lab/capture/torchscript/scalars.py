@@ -6,7 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch
+from torch.utils._sympy.functions import Max, Min
 
 from onnx_lab.capture.torchscript.ratios import is_not_negative, ratio_of
 from onnx_lab.capture.torchscript.sequences import as_number
@@ -90,6 +92,8 @@ def _emit(tape: Tape, key: str, args: list[Value], kind: str, rule: Callable[...
     result = None
     if rule is not None and all(_kind(arg) == "int" for arg in args):
         result = rule(*(arg.sym if isinstance(arg, Number) else arg for arg in args))
+        if key in _DIVISIONS and not isinstance(result, int) and any(map(_is_limited, args)):
+            result = tape.fresh(kind)  # torch simplifies divisions of minima and maxima to wrong expressions
         if isinstance(result, (int, bool)):
             return result
     if result is None:
@@ -114,6 +118,14 @@ def _rounded(tape: Tape, kind: str, value: Value) -> Value:
         return compute_any(tape, "aten::floordiv", [numerator, denominator])
     negative = compute_any(tape, "aten::neg", [numerator])
     return compute_any(tape, "aten::neg", [compute_any(tape, "aten::floordiv", [negative, denominator])])
+
+
+_DIVISIONS = ("_operator::mod", "_operator::floordiv")
+
+
+def _is_limited(value: Value) -> bool:
+    """Whether a minimum or maximum is part of a number."""
+    return isinstance(value, Number) and bool(value.sym.node.expr.has(sympy.Max, sympy.Min, Max, Min, sympy.Abs))
 
 
 def argument(value: Value) -> Any:

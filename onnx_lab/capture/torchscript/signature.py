@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnx_lab.capture.torchscript.tape import Tape
-from onnx_lab.capture.torchscript.values import DictCell, ListCell, Maybe, Sequence, Value, describe
+from onnx_lab.capture.torchscript.values import DictCell, ListCell, Maybe, Sequence, TensorValue, Value, describe
 from onnx_lab.errors import CaptureError, InputError
 
 # Parameters of traced programs may have names that Python does not allow: 'input.1'.
@@ -111,6 +111,11 @@ def structure(tape: Tape, value: Value, type_: Any) -> Any:
         raise CaptureError(
             f"the result has {describe(value)}",
             hint="return torch.stack(items) of a list; for an optional tensor, an empty one in place of None",
+        )
+    if isinstance(value, TensorValue) and value.ranks:
+        raise CaptureError(
+            f"the result is an empty tensor on one path and has {value.fake.dim()} axes on another",
+            hint="start with an empty tensor of the same number of axes",
         )
     return None if value is None else Leaf(value)
 

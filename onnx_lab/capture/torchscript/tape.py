@@ -212,6 +212,11 @@ class Tape:
         """A call writes to a tensor: what is known of what it holds, under whatever name, is known no longer."""
         self._written.add(_memory(tensor))
 
+    @property
+    def writes(self) -> int:
+        """How many memories have been written to so far."""
+        return len(self._written)
+
     def number_in(self, tensor: TensorValue) -> Value:
         """The number that a tensor is known to hold; None when it is not known."""
         return None if tensor.number is None or _memory(tensor) in self._written else tensor.number

@@ -118,6 +118,16 @@ class ObjectCell:
 Cell = ListCell | DictCell | ObjectCell
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text with parts that only the run tells: good for messages alone."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class _Uninitialized:
     """What a variable holds on a path that never reads it."""
 
@@ -136,7 +146,7 @@ def is_known(value: Value) -> bool:
         return isinstance(value.content, list) and all(map(is_known, value.content))
     if isinstance(value, DictCell):
         return all(map(is_known, value.content.values()))
-    return not isinstance(value, (TensorValue, Number, Maybe, ObjectCell, _Uninitialized))
+    return not isinstance(value, (TensorValue, Number, Maybe, ObjectCell, Text, _Uninitialized))
 
 
 def is_number(value: Value) -> bool:
