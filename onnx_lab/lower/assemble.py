@@ -59,7 +59,7 @@ def _outputs(lowerer: Lowerer, nodes: list[ir.Node]) -> list[ir.Value]:
         if isinstance(value, Complex):
             value = pack(lowerer.builder, value)
         if not isinstance(value, ir.Value):
-            value = lowerer.builder.constants.get(value)
+            value = lowerer.builder.constants.get(value, dtypes.type_of_number(value))
         if id(value) in taken or value.producer() is None:
             value = _copy(value, nodes)
         taken.add(id(value))

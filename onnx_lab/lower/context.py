@@ -143,6 +143,8 @@ class Context:
                 found = best
         if found is None:
             raise InternalLoweringError("no operands to promote", op=self.call.key, source=self.call.source)
+        if found == ir.DataType.DOUBLE and found not in groups[0] + groups[1] and (groups[0] or groups[1]):
+            return ir.DataType.FLOAT  # a float makes integers of a tensor numbers of the default dtype
         return found
 
     # -- constants and sizes ------------------------------------------------------------------------
@@ -379,7 +381,7 @@ class Context:
         return self._lowerer.inline(region, arguments)
 
 
-_NUMBER_TYPE = {0: ir.DataType.BOOL, 1: ir.DataType.INT64, 2: ir.DataType.FLOAT}
+_NUMBER_TYPE = {0: ir.DataType.BOOL, 1: ir.DataType.INT64, 2: ir.DataType.DOUBLE}
 
 
 def _is_exotic(dtype: ir.DataType) -> bool:

@@ -31,13 +31,19 @@ ONNX_TYPE: dict[str, ir.DataType] = {
     "complex128": _D.DOUBLE,
 }
 COMPLEX_NAMES = frozenset({"complex64", "complex128"})
-SCALAR_TYPE = {"int": _D.INT64, "float": _D.FLOAT, "bool": _D.BOOL}
+# Python's float is a double: int(n * 0.29) must be what Python makes of it.
+SCALAR_TYPE = {"int": _D.INT64, "float": _D.DOUBLE, "bool": _D.BOOL}
 
 _CATEGORY = {_D.BOOL: 0}
 _CATEGORY |= dict.fromkeys((_D.UINT8, _D.UINT16, _D.UINT32, _D.UINT64, _D.INT8, _D.INT16, _D.INT32, _D.INT64), 1)
 _CATEGORY |= dict.fromkeys((_D.FLOAT16, _D.BFLOAT16, _D.FLOAT, _D.DOUBLE), 2)
 _RANK = {t: i for i, t in enumerate((_D.BOOL, _D.UINT8, _D.INT8, _D.INT16, _D.INT32, _D.INT64))}
 _FLOAT_RANK = {t: i for i, t in enumerate((_D.FLOAT16, _D.BFLOAT16, _D.FLOAT, _D.DOUBLE))}
+
+
+def type_of_number(value: object) -> ir.DataType | None:
+    """The type of a Python number that is a value of its own; None for anything else."""
+    return SCALAR_TYPE.get(type(value).__name__)
 
 
 def category(dtype: ir.DataType) -> int:

@@ -316,7 +316,9 @@ class Lowerer:
         inside = {id(value) for node in self.builder.scope.nodes for value in node.outputs}
         outputs: list[ir.Value] = []
         for result in results:
-            value = result if isinstance(result, ir.Value) else self.builder.constants.get(result)
+            value = result
+            if not isinstance(value, ir.Value):
+                value = self.builder.constants.get(result, dtypes.type_of_number(result))
             if id(value) not in inside or any(value is have for have in outputs):
                 copy = ir.Node("", "Identity", [value], num_outputs=1)
                 copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape

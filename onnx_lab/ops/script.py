@@ -10,7 +10,7 @@ from onnx_lab.lower.context import Context, Size
 from onnx_lab.lower.registry import lowering
 from onnx_lab.program.graph import Region
 
-INT64, FLOAT, BOOL = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.BOOL
+INT64, DOUBLE, BOOL = ir.DataType.INT64, ir.DataType.DOUBLE, ir.DataType.BOOL
 
 
 @lowering("script::loop")
@@ -106,7 +106,7 @@ def list_cat(ctx: Context, items: ir.Value, dim: int) -> ir.Value:
     return made
 
 
-# Functions of a Python float: key → operator, in single precision as all numbers of the graph are.
+# Functions of a Python float: key → operator.
 _MATH = {
     "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos",
     "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh",
@@ -116,7 +116,7 @@ _MATH = {
 
 def _math(op_type: str) -> Any:
     def function(ctx: Context, x: Any) -> ir.Value:
-        made: ir.Value = getattr(ctx.op, op_type)(ctx.value(x, FLOAT))
+        made: ir.Value = getattr(ctx.op, op_type)(ctx.value(x, DOUBLE))
         return made
 
     return function

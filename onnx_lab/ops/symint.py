@@ -11,7 +11,7 @@ from onnx_lab.lower.context import Context, Size
 from onnx_lab.lower.registry import lowering
 
 Number = Any  # int, float, bool or a 0-D value
-INT64, FLOAT, BOOL = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.BOOL
+INT64, DOUBLE, BOOL = ir.DataType.INT64, ir.DataType.DOUBLE, ir.DataType.BOOL
 
 
 @lowering("aten::sym_size.int")
@@ -26,7 +26,7 @@ def sym_numel(ctx: Context, x: ir.Value) -> ir.Value:
 
 @lowering("aten::item", "aten::_local_scalar_dense")
 def item(ctx: Context, x: ir.Value) -> ir.Value:
-    """The one element as a number: ints as INT64, floats as FLOAT."""
+    """The one element as a number: ints as INT64, floats as DOUBLE."""
     return ctx.cast(ctx.reshape(x, []), ctx.out_dtype)
 
 
@@ -69,7 +69,7 @@ def neg(ctx: Context, a: ir.Value) -> ir.Value:
 def floordiv(ctx: Context, a: Number, b: Number) -> ir.Value:
     """Rounds down; a plain division is the same when no operand is negative, as sizes are."""
     x, y = _pair(ctx, a, b)
-    if x.dtype == FLOAT:
+    if x.dtype == DOUBLE:
         return ctx.op.Floor(ctx.op.Div(x, y))
     quotient = ctx.op.Div(x, y)
     rest = ctx.op.Sub(x, ctx.op.Mul(quotient, y))
@@ -81,12 +81,18 @@ def floordiv(ctx: Context, a: Number, b: Number) -> ir.Value:
 @lowering("_operator::mod")
 def mod(ctx: Context, a: Number, b: Number) -> ir.Value:
     """Python's remainder has the sign of the divisor, as ONNX Mod has for integers."""
-    return ctx.op.Mod(*_pair(ctx, a, b))
+    x, y = _pair(ctx, a, b)
+    if x.dtype != DOUBLE:
+        return ctx.op.Mod(x, y)
+    rest = ctx.op.Mod(x, y, fmod=1)
+    # C's remainder has the sign of the dividend.
+    other_sign = ctx.op.Less(ctx.op.Mul(rest, y), 0.0)
+    return ctx.op.Where(other_sign, ctx.op.Add(rest, y), rest)
 
 
 @lowering("_operator::truediv", "torch::sym_int_truediv")
 def truediv(ctx: Context, a: Number, b: Number) -> ir.Value:
-    return ctx.op.Div(ctx.value(a, FLOAT), ctx.value(b, FLOAT))
+    return ctx.op.Div(ctx.value(a, DOUBLE), ctx.value(b, DOUBLE))
 
 
 @lowering("_operator::pow")
@@ -122,7 +128,7 @@ def sym_min(ctx: Context, a: Number, b: Number) -> ir.Value:
 
 @lowering("torch::sym_float")
 def sym_float(ctx: Context, a: Number) -> ir.Value:
-    return ctx.value(a, FLOAT)
+    return ctx.value(a, DOUBLE)
 
 
 @lowering("torch::sym_int", "math::trunc")
@@ -132,17 +138,17 @@ def sym_int(ctx: Context, a: Number) -> ir.Value:
 
 @lowering("math::floor")
 def floor(ctx: Context, a: Number) -> ir.Value:
-    return a if isinstance(a, int) else ctx.cast(ctx.op.Floor(ctx.value(a, FLOAT)), INT64)  # type: ignore[return-value]
+    return a if isinstance(a, int) else ctx.cast(ctx.op.Floor(ctx.value(a, DOUBLE)), INT64)  # type: ignore[return-value]
 
 
 @lowering("math::ceil")
 def ceil(ctx: Context, a: Number) -> ir.Value:
-    return ctx.cast(ctx.op.Ceil(ctx.value(a, FLOAT)), INT64)
+    return ctx.cast(ctx.op.Ceil(ctx.value(a, DOUBLE)), INT64)
 
 
 @lowering("torch::sym_sqrt", "math::sqrt")
 def sym_sqrt(ctx: Context, a: Number) -> ir.Value:
-    return ctx.op.Sqrt(ctx.value(a, FLOAT))
+    return ctx.op.Sqrt(ctx.value(a, DOUBLE))
 
 
 @lowering("torch::sym_ite")

@@ -56,7 +56,9 @@ def plain(value: Any) -> Plain:
 
 def _real(value: Any) -> torch.Tensor:
     """A CPU tensor without lazy bits; complex ones as pairs."""
-    tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
+    # A Python float is a double, also where torch's default is another type.
+    dtype = torch.float64 if isinstance(value, float) else None
+    tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
     tensor = tensor.detach().cpu()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())

@@ -55,7 +55,7 @@ def test_shape_and_dtype_are_compared() -> None:
 def test_numbers_are_0d_tensors() -> None:
     assert compare(3, np.array(3)).ok
     assert compare(True, np.array(True)).ok
-    assert compare(2.5, np.array(2.5, np.float32)).ok
+    assert compare(2.5, np.array(2.5)).ok
     assert compare(1 + 2j, np.array([1, 2], np.float32)).ok
 
 

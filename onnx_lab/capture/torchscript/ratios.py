@@ -1,7 +1,6 @@
 """Floats that are quotients of ints: rounded by arithmetic on the ints, exactly as Python rounds them.
 
-Numbers of the graph are of single precision, and the quotient of two sizes says nothing of a shape; the floor of
-``size / 2`` as ``size // 2`` does.
+The quotient of two sizes says nothing of a shape; the floor of ``size / 2`` as ``size // 2`` does.
 """
 
 from __future__ import annotations

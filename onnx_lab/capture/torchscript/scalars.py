@@ -232,7 +232,7 @@ def _of_tensor(tape: Tape, value: TensorValue, kind: str) -> Value:
     if dtype.is_complex:
         raise CaptureError("a complex tensor is read as a number", source=tape.source, hint="read its real part")
     if kind == "int" and dtype.is_floating_point:
-        # As a tensor first: numbers of the graph are of single precision.
+        # As a tensor: an int of 64 bits does not fit into a double.
         whole = tape.emit("aten::to.dtype", (value.ref, DType("int64")), tape.fake(torch.int64, value.fake.shape))
         return as_number(tape, whole)
     return cast(tape, as_number(tape, value), kind)

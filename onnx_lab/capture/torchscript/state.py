@@ -34,7 +34,7 @@ from onnx_lab.errors import CaptureError
 from onnx_lab.program.graph import CapturedGraph, GraphInput, GraphOutput, Ref
 
 _MOST_ROUNDS = 8
-_NUMBER_DTYPE = {"int": torch.int64, "float": torch.float32, "bool": torch.bool}
+_NUMBER_DTYPE = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
 @dataclass(slots=True)
